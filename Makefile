@@ -1,0 +1,76 @@
+# Two commands on a machine that has only Python (3.11 or newer) and make: `make demo`, `make test`.
+# ARGS is handed on:   make test ARGS="-k crash -x"
+# PYTHON names the interpreter for .venv; `UV=` builds it with pip even where there is uv.
+
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+READY := .venv/ready
+
+# Without export the script would look for uv itself and miss an explicit `make UV=`.
+ifneq ($(origin UV),undefined)
+export UV
+endif
+ifneq ($(origin PYTHON),undefined)
+export PYTHON
+endif
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+.PHONY: demo
+demo: $(READY) ## See it work: a folder of files through the gate
+	$(BIN)/headgate demo $(ARGS)
+
+.PHONY: test
+test: $(READY) ## Run the tests, on a real Postgres that comes with the package
+	$(BIN)/pytest $(ARGS)
+
+.PHONY: check
+check: lint types layers docs ## Everything that can be said without running it: lint, types, layers, docs
+	$(BIN)/pytest -q tests/docs tests/project
+
+.PHONY: lint
+lint: $(READY) ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+.PHONY: format
+format: $(READY) ## ruff: repair what can be repaired
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: types
+types: $(READY) ## pyright's checker, strict for src
+	$(BIN)/basedpyright
+
+.PHONY: layers
+layers: $(READY) ## import-linter: who may import whom
+	$(BIN)/lint-imports --no-cache
+
+.PHONY: docs
+docs: $(READY) ## Build the documentation into build/docs; a warning is an error
+	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky -d build/doctrees docs build/docs
+
+.PHONY: venv
+venv: $(READY) ## Build .venv, or bring it up to date
+
+# A .venv that was copied or moved with its folder still points to the old place: build it anew.
+ifneq ($(shell cat $(READY) 2>/dev/null),$(realpath .))
+.PHONY: $(READY)
+endif
+$(READY): requirements.lock pyproject.toml src/headgate/_version.py scripts/venv
+	@scripts/venv
+
+.PHONY: lock
+lock: ## Resolve the dependencies anew into requirements.lock (needs uv; ARGS=--upgrade for newer ones)
+	@command -v uv >/dev/null || { echo "make lock needs uv: python3 -m pip install uv" >&2; exit 1; }
+	@uv pip compile pyproject.toml --group dev --extra arrow --python-version 3.11 --universal \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
+	    --output-file requirements.lock
+	@echo "requirements.lock is up to date"
+
+.PHONY: clean
+clean: ## Remove what was built and cached (.venv and .headgate stay)
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests docs scripts -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,71 @@
+"""Headgate: at-least-once in, exactly-once effects out.
+
+    import headgate as hg
+
+    rain = hg.Pipeline("rain", sources=[hg.Directory("incoming/")], store="lake/", version="1")
+
+Everything public is named here and nowhere else. Names are loaded when they are first used, so that
+`headgate --help` does not pay for what it does not need.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headgate._version import __version__
+
+if TYPE_CHECKING:
+    from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
+    from headgate.model.envelope import Envelope
+    from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
+    from headgate.model.verdict import RetryPlan
+    from headgate.library import Pipeline
+    from headgate.sources.directory import Directory
+
+_HOMES = {
+    "Artifact": "headgate.model.object",
+    "BlockingTransaction": "headgate.model.object",
+    "Directory": "headgate.sources.directory",
+    "Envelope": "headgate.model.envelope",
+    "HeadgateError": "headgate.errors",
+    "Object": "headgate.model.object",
+    "Permanent": "headgate.errors",
+    "Pipeline": "headgate.library",
+    "PipelineError": "headgate.errors",
+    "RetryPlan": "headgate.model.verdict",
+    "Retryable": "headgate.errors",
+    "Run": "headgate.model.object",
+    "Transaction": "headgate.model.object",
+    "Unavailable": "headgate.errors",
+}
+
+__all__ = [
+    "Artifact",
+    "BlockingTransaction",
+    "Directory",
+    "Envelope",
+    "HeadgateError",
+    "Object",
+    "Permanent",
+    "Pipeline",
+    "PipelineError",
+    "RetryPlan",
+    "Retryable",
+    "Run",
+    "Transaction",
+    "Unavailable",
+    "__version__",
+]
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module  # noqa: PLC0415
+
+    if (home := _HOMES.get(name)) is None:
+        raise AttributeError(f"headgate has no {name!r}; it has {', '.join(sorted(_HOMES))}")
+    value = globals()[name] = getattr(import_module(home), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,173 @@
+"""What can go wrong, as a tree. A class is a fate: what is raised decides what happens next.
+
+    HeadgateError
+    ├── Retryable                   the attempt failed, another one may succeed
+    │   ├── Unavailable             the other side is down: wait for it as long as the budget lasts
+    │   │   ├── LedgerUnavailable   Postgres is away, restarting, or out of disk
+    │   │   └── StoreUnavailable    the store is away or out of disk
+    │   ├── ObjectChanged           the object changed while it was read
+    │   ├── ObjectMissing           the object is not there (yet): a few tries, then quarantine
+    │   ├── DeadlineExceeded        the handler ran longer than it may
+    │   └── WorkerLost              the process that held the entry died or stopped beating
+    ├── Permanent                   trying again cannot help: quarantine
+    │   ├── SchemaError             the data is not what the schema says
+    │   ├── PermissionDenied        we may not read it
+    │   ├── Conflict                the same key arrived with another payload
+    │   └── EffectRefused           the handler asked for something Headgate cannot keep
+    ├── Fenced                      the lease was lost meanwhile: nothing was changed
+    └── UsageError                  the operator or the pipeline's author asked wrongly (exit 2)
+        ├── PipelineError           a pipeline file, a signature, a declaration
+        ├── ConfigError             a setting
+        └── LedgerRefused           a database that cannot be used as it is
+
+Anything else a handler raises is retried like `Retryable`, up to the cap; anything else a
+validator raises is `Permanent`.
+
+Every class carries a stable `reason` (metric label, quarantine filter, name of the runbook) and a
+`hint` that says what to do next.
+"""
+
+from __future__ import annotations
+
+
+class HeadgateError(Exception):
+    """Something Headgate can name. `reason` is stable; `hint` is for the person reading it."""
+
+    reason: str = "error"
+    hint: str = ""
+
+    def __init__(
+        self, message: str = "", *, reason: str | None = None, hint: str | None = None
+    ) -> None:
+        super().__init__(message or (self.__doc__ or "").strip().partition("\n")[0])
+        if reason is not None:
+            self.reason = reason
+        if hint is not None:
+            self.hint = hint
+
+
+class Retryable(HeadgateError):
+    """The attempt failed; another one may succeed."""
+
+    reason = "retryable"
+
+
+class Unavailable(Retryable):
+    """The other side is down or throttling. Retried at the cap's pace until the budget is spent."""
+
+    reason = "unavailable"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        upstream: str | None = None,
+        reason: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, hint=hint)
+        self.upstream = upstream
+
+
+class LedgerUnavailable(Unavailable):
+    """Postgres cannot be reached, is restarting, or has no disk left."""
+
+    reason = "ledger_unavailable"
+    hint = "Bring the database back. Workers wait and resume by themselves; nothing is lost."
+
+
+class StoreUnavailable(Unavailable):
+    """The store cannot be reached or has no space left."""
+
+    reason = "store_unavailable"
+    hint = "Free space or bring the store back. The entry is tried again by itself."
+
+
+class ObjectChanged(Retryable):
+    """The object changed while it was being read."""
+
+    reason = "object_changed"
+
+
+class ObjectMissing(Retryable):
+    """The object is not there."""
+
+    reason = "missing_object"
+    hint = "If the source brings it back: headgate quarantine release ENTRY --because ..."
+
+
+class DeadlineExceeded(Retryable):
+    """The handler ran longer than its deadline."""
+
+    reason = "deadline_exceeded"
+    hint = "Raise the pipeline's deadline, or make the handler's work smaller."
+
+
+class WorkerLost(Retryable):
+    """The worker's process died or stopped beating while it held this entry."""
+
+    reason = "worker_lost"
+    hint = "Look for a crash of the handler itself: out of memory, a native library, os._exit."
+
+
+class Permanent(HeadgateError):
+    """Trying again cannot help. The entry goes to quarantine."""
+
+    reason = "permanent"
+    hint = "Fix the data or the handler, then: headgate quarantine release ENTRY --because ..."
+
+
+class SchemaError(Permanent):
+    """The data is not what its schema says."""
+
+    reason = "schema"
+
+
+class PermissionDenied(Permanent):
+    """We may not read this object."""
+
+    reason = "permission"
+    hint = "Grant read access, then: headgate quarantine release ENTRY --because ..."
+
+
+class Conflict(Permanent):
+    """The same key arrived with another payload."""
+
+    reason = "conflict"
+    hint = "Ask the sender which one is right; send the other with an id of its own."
+
+
+class EffectRefused(Permanent):
+    """The handler asked for something Headgate cannot keep exactly-once."""
+
+    reason = "effect_refused"
+
+
+class Fenced(HeadgateError):
+    """The lease was lost to another worker. Nothing of this attempt was kept."""
+
+    reason = "fenced"
+
+
+class UsageError(HeadgateError):
+    """Asked wrongly. Nothing was changed."""
+
+    reason = "usage"
+
+
+class PipelineError(UsageError):
+    """A pipeline file or declaration cannot be used."""
+
+    reason = "pipeline"
+
+
+class ConfigError(UsageError):
+    """A setting has a value that cannot be used."""
+
+    reason = "config"
+
+
+class LedgerRefused(UsageError):
+    """The database cannot be used as it is."""
+
+    reason = "ledger_refused"

@@ -1,0 +1,230 @@
+"""The gate: one worker at a time holds an entry, and a finished one never reopens.
+
+Each claim raises the entry's fence by one. Every later write must show its worker and its fence, so
+one that slept through its lease changes nothing. Read gate.sql first: the rules are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from headgate.errors import Fenced
+from headgate.model.crash import reached
+from headgate.model.entry import Point
+from headgate.model.envelope import Envelope
+from headgate.pg import Database, Link, queries
+
+Q = queries.load(__file__)
+
+CLAIM = "SELECT * FROM headgate.claim($1, $2, $3, $4, $5)"
+LEAVE = "SELECT batch, held FROM headgate.leave($1, $2, $3::bigint[], $4::int[])"
+STAY = (
+    "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[], $6::smallint[],"
+    " $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The publication that is current for the entry's uri, as the claim saw it."""
+
+    entry: int
+    version: int
+    removed: bool
+    content: bytes
+    effect: bytes
+    sequence: str | None
+    event_time: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An entry that is ours to work on, until its worker's lease ends."""
+
+    pipeline: int
+    worker: int
+    id: int
+    fence: int
+    attempts: int
+    deaths: int
+    alone: bool
+    subject: int
+    first_at: datetime
+    claimed_at: datetime
+    waited: bool
+    upstream: int | None
+    key: bytes
+    uri: str
+    event_time: datetime
+    received_at: datetime
+    removed: bool
+    sequence: str | None
+    document: bytes
+    data: bytes | None
+    head: Head | None
+
+    def envelope(self) -> Envelope:
+        """The envelope as it was received."""
+        return Envelope.restore(
+            self.document,
+            uri=self.uri,
+            event_time=self.event_time,
+            received_at=self.received_at,
+            sequence=self.sequence,
+            key=self.key,
+            data=self.data,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A row of live work that a worker holds."""
+
+    pipeline: int
+    id: int
+    subject: int
+    fence: int
+    attempts: int
+    deaths: int
+    alone: bool
+    due_at: datetime | None
+    first_at: datetime | None
+    claimed_at: datetime | None
+    upstream: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """A row that is live work again."""
+
+    id: int
+    subject: int
+    fence: int
+    attempts: int
+    deaths: int
+    alone: bool
+    due_at: datetime | None
+    first_at: datetime | None
+    upstream: int | None
+
+    @classmethod
+    def of(
+        cls, held: Held, attempts: int, deaths: int, alone: bool, due_at: datetime | None
+    ) -> Stay:
+        return cls(
+            held.id, held.subject, held.fence, attempts, deaths, alone, due_at, held.first_at, None
+        )
+
+
+async def claim(
+    db: Database, pipeline: int, worker: int, most: int, *, floor: int, idle: bool
+) -> list[Claim]:
+    """Take up to `most` entries that are ready. Raises `Fenced` when the worker has no lease."""
+    reached(Point.BEFORE_CLAIM)
+    async with db.connection() as link:
+        try:
+            rows = await link.fetch(CLAIM, pipeline, worker, most, floor, idle)
+        except asyncpg.PostgresError as error:
+            if error.sqlstate == "HG001":
+                raise Fenced(f"worker {worker} holds no lease any more") from error
+            raise
+    reached(Point.AFTER_CLAIM)
+    return [_claim(pipeline, worker, *row) for row in rows]
+
+
+def _claim(  # the order of columns is claim()'s in gate.sql
+    pipeline: int,
+    worker: int,
+    id: int,
+    fence: int,
+    attempts: int,
+    deaths: int,
+    alone: bool,
+    subject: int,
+    first_at: datetime,
+    claimed_at: datetime,
+    waited: bool,
+    upstream: int | None,
+    key: bytes,
+    uri: str,
+    event_time: datetime,
+    received_at: datetime,
+    removed: bool,
+    sequence: str | None,
+    document: bytes,
+    data: bytes | None,
+    head: int | None,
+    head_version: int,
+    head_removed: bool,
+    head_content: bytes,
+    head_effect: bytes,
+    head_sequence: str | None,
+    head_event_time: datetime,
+) -> Claim:
+    current = None
+    if head is not None:
+        current = Head(
+            head, head_version, head_removed, head_content, head_effect, head_sequence, head_event_time
+        )
+    return Claim(
+        pipeline, worker, id, fence, attempts, deaths, alone, subject, first_at, claimed_at, waited,
+        upstream, key, uri, event_time, received_at, removed, sequence, document, data, current,
+    )  # fmt: skip
+
+
+async def leave(
+    link: Link, pipeline: int, worker: int, ids: Sequence[int], fences: Sequence[int]
+) -> tuple[int, set[int]]:
+    """The fence check: a new batch number, and which of `ids` were still ours. They are gone now."""
+    row = await link.fetchrow(LEAVE, pipeline, worker, ids, fences)
+    assert row is not None
+    return row["batch"], set(row["held"])
+
+
+async def stay(link: Link, pipeline: int, rows: Sequence[Stay]) -> None:
+    """Live work again."""
+    if rows:
+        await link.execute(
+            STAY,
+            pipeline,
+            [r.id for r in rows],
+            [r.subject for r in rows],
+            [r.fence for r in rows],
+            [r.attempts for r in rows],
+            [r.deaths for r in rows],
+            [r.alone for r in rows],
+            [r.due_at for r in rows],
+            [r.first_at for r in rows],
+            [r.upstream for r in rows],
+        )
+
+
+async def held(link: Link, worker: int) -> list[Held]:
+    """Everything `worker` holds, locked until the transaction ends."""
+    return [Held(*row) for row in await link.fetch(Q.held, worker)]
+
+
+async def alone_is_due(db: Database, pipeline: int) -> bool:
+    """Is an entry waiting for a worker that has nothing else to do?"""
+    return await db.fetchval(Q.alone_is_due, pipeline)
+
+
+@dataclass(frozen=True, slots=True)
+class Resting:
+    """What one pipeline has left to do."""
+
+    pipeline: str
+    ready: int
+    leased: int
+    soon: int
+    later: int
+    next_due: datetime | None
+
+
+async def resting(db: Database, within_seconds: float) -> list[Resting]:
+    """What is left to do, and whether any of it is due within the given time."""
+    return [Resting(*row) for row in await db.fetch(Q.resting, within_seconds)]

@@ -1,0 +1,144 @@
+-- function: claim
+-- Take work that is ready: never started, or its retry is due. Oldest first, one claimed entry per
+-- subject, never more than asked for.
+--
+-- Claims of one pipeline pass one after the other. Without that, two claimers could each take an
+-- entry of the same subject, neither seeing the other's uncommitted claim; and a claim is one short
+-- statement for up to a thousand entries, so the queue in front of the lock is short too.
+-- Statements in here see what was committed before the lock was granted.
+--
+-- `floor_id` is a hint that saves walking over rows already finished but not yet vacuumed away.
+-- `idle` says that the worker holds nothing: only then may it take an entry that must run alone,
+-- and then it takes nothing else.
+CREATE OR REPLACE FUNCTION headgate.claim(
+    p smallint, w int, n int, floor_id bigint, idle boolean)
+RETURNS TABLE (
+    id bigint, fence int, attempts smallint, deaths smallint, alone boolean, subject bigint,
+    first_at timestamptz, claimed_at timestamptz, waited boolean, upstream bigint,
+    key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
+    sequence text, envelope bytea, data bytea,
+    head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
+    head_sequence text, head_event_time timestamptz)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    now_at timestamptz;
+    due    tid[];
+    fresh  tid[];
+    single boolean := false;
+BEGIN
+    PERFORM pg_advisory_xact_lock(1751606887, p);
+    -- now() is the start of the transaction, before we waited for the lock. A lease decided by it
+    -- could be granted on a row that another worker released meanwhile.
+    now_at := clock_timestamp();
+    PERFORM FROM headgate.worker k
+    WHERE k.id = w AND k.buried_at IS NULL AND k.alive_until > now_at;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'worker % holds no lease', w USING ERRCODE = 'HG001';
+    END IF;
+
+    IF idle THEN
+        due := ARRAY(
+            SELECT o.ctid FROM headgate.work o
+            WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND o.alone
+              AND NOT EXISTS (
+                SELECT FROM headgate.work b
+                WHERE b.subject = o.subject AND b.id <> o.id AND b.pipeline = p
+                  AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
+            ORDER BY o.due_at LIMIT 1 FOR UPDATE SKIP LOCKED);
+        single := cardinality(due) > 0;
+    END IF;
+    IF NOT single THEN
+        -- Retries take at most half, so that they cannot starve what is new. While something is
+        -- down, one entry at a time goes and looks.
+        due := ARRAY(
+            SELECT o.ctid FROM headgate.work o
+            WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND NOT o.alone
+              AND NOT EXISTS (
+                SELECT FROM headgate.work b
+                WHERE b.subject = o.subject AND b.id <> o.id AND b.pipeline = p
+                  AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
+              AND (o.upstream IS NULL OR o.id = (
+                SELECT u.id FROM headgate.work u WHERE u.upstream = o.upstream AND u.pipeline = p
+                ORDER BY u.worker IS NULL, u.due_at, u.id LIMIT 1))
+            ORDER BY o.due_at LIMIT greatest(n / 2, 1) FOR UPDATE SKIP LOCKED);
+        fresh := ARRAY(
+            SELECT o.ctid FROM headgate.work o
+            WHERE o.pipeline = p AND o.id >= floor_id AND o.worker IS NULL AND o.due_at IS NULL
+              AND NOT EXISTS (
+                SELECT FROM headgate.work b
+                WHERE b.subject = o.subject AND b.id <> o.id AND b.pipeline = p
+                  AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
+            ORDER BY o.pipeline, o.id LIMIT n - cardinality(due) FOR UPDATE SKIP LOCKED);
+    END IF;
+
+    RETURN QUERY
+    WITH taken AS (
+        UPDATE headgate.work o SET
+            worker = w, fence = o.fence + 1, attempts = o.attempts + 1,
+            first_at = coalesce(o.first_at, now_at), claimed_at = now_at
+        WHERE o.ctid = ANY (due || fresh)
+        RETURNING o.*)
+    SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
+           t.first_at, t.claimed_at, t.due_at IS NOT NULL, t.upstream,
+           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data,
+           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time
+    FROM taken t
+    JOIN headgate.entry e ON e.id = t.id
+    LEFT JOIN headgate.publication h ON h.pipeline = p AND h.uri = e.uri AND h.successor IS NULL
+    ORDER BY t.id;
+END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+       SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
+
+-- function: leave
+-- The fence check. What is deleted here was still held by this worker under this fence; the rest
+-- was taken over by someone else, and nothing of it may be kept.
+CREATE OR REPLACE FUNCTION headgate.leave(
+    p smallint, w int, ids bigint[], fences int[], OUT batch bigint, OUT held bigint[])
+LANGUAGE plpgsql AS $$
+BEGIN
+    batch := nextval('headgate.batch');
+    WITH gone AS (
+        DELETE FROM headgate.work o USING unnest(ids, fences) AS t(id, fence)
+        WHERE o.pipeline = p AND o.id = t.id AND o.fence = t.fence AND o.worker = w
+        RETURNING o.id)
+    SELECT coalesce(array_agg(g.id), '{}') INTO held FROM gone g;
+END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
+       SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
+
+-- function: stay
+-- Live work again, after a failed or returned attempt. `due` is null for what never waited.
+CREATE OR REPLACE FUNCTION headgate.stay(
+    p smallint, ids bigint[], subjects bigint[], fences int[], tries smallint[], died smallint[],
+    solo boolean[], due timestamptz[], firsts timestamptz[], ups bigint[]) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO headgate.work (pipeline, id, subject, fence, attempts, deaths, alone, due_at, first_at, upstream)
+    SELECT p, t.* FROM unnest(ids, subjects, fences, tries, died, solo, due, firsts, ups) AS t
+$$;
+
+-- name: held
+-- Everything a worker holds, locked. Work is small, so no index is kept for this rare question.
+SELECT o.pipeline, o.id, o.subject, o.fence, o.attempts, o.deaths, o.alone, o.due_at, o.first_at,
+       o.claimed_at, o.upstream
+FROM headgate.work o WHERE o.worker = $1 ORDER BY o.pipeline, o.id FOR UPDATE
+
+-- name: alone_is_due
+SELECT EXISTS (
+    SELECT FROM headgate.work o
+    WHERE o.pipeline = $1 AND o.due_at <= clock_timestamp() AND o.worker IS NULL AND o.alone)
+
+-- name: upstream_is_back
+UPDATE headgate.work SET upstream = NULL, due_at = least(due_at, clock_timestamp())
+WHERE upstream = $1 AND pipeline = $2 AND worker IS NULL
+
+-- name: resting
+-- What is left to do: ready now, held by someone, due within $1 seconds, due later.
+SELECT p.name AS pipeline,
+       count(*) FILTER (WHERE o.worker IS NULL AND coalesce(o.due_at, '-infinity') <= clock_timestamp()) AS ready,
+       count(*) FILTER (WHERE o.worker IS NOT NULL) AS leased,
+       count(*) FILTER (WHERE o.worker IS NULL AND o.due_at > clock_timestamp()
+                          AND o.due_at <= clock_timestamp() + make_interval(secs => $1)) AS soon,
+       count(*) FILTER (WHERE o.worker IS NULL AND o.due_at > clock_timestamp() + make_interval(secs => $1)) AS later,
+       min(o.due_at) FILTER (WHERE o.worker IS NULL) AS next_due
+FROM headgate.work o JOIN headgate.pipeline p ON p.id = o.pipeline
+GROUP BY p.name ORDER BY p.name

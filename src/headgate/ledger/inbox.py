@@ -1,0 +1,157 @@
+"""The inbox: an entry is durable before anything is done about it, and there is one per key.
+
+A delivery that was told before is counted, not stored. The same key with another payload is a
+conflict: refused, and kept as evidence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from headgate.model.crash import reached
+from headgate.model.entry import Point
+from headgate.model.envelope import Envelope
+from headgate.model.identity import change_key, fingerprint
+from headgate.model.ports import Change, Known
+from headgate.pg import Database, Link, queries
+
+Q = queries.load(__file__)
+
+RECEIVE = (
+    "SELECT * FROM headgate.receive($1, $2, $3, $4::bytea[], $5::text[], $6::timestamptz[],"
+    " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[], $13::bytea[])"
+)
+NOTICE = "SELECT uri, generation FROM headgate.notice($1, $2, $3::text[], $4::text[], $5::bigint[], $6::bool[])"
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A pipeline as the ledger knows it."""
+
+    pipeline: int
+    deployment: int
+    store: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a batch of deliveries. It is durable when you hold one."""
+
+    received: int
+    admitted: int
+    known: frozenset[str] = frozenset()
+    conflicting: frozenset[str] = frozenset()
+
+    @property
+    def duplicates(self) -> int:
+        return self.received - self.admitted - len(self.conflicting)
+
+
+async def register(
+    db: Database,
+    *,
+    name: str,
+    store: str,
+    version: str,
+    code: bytes,
+    params: bytes,
+    declared: Mapping[str, object],
+) -> Registered:
+    """Make a pipeline and its deployment known. Registering the same again changes nothing."""
+    async with db.transaction() as link:
+        kept_in = await link.fetchval(Q.store, store)
+        pipeline = await link.fetchval(Q.register, name, kept_in)
+        deployment = await link.fetchval(
+            Q.deploy, pipeline, version, code, params, orjson.dumps(declared).decode()
+        )
+        return Registered(pipeline, deployment, kept_in)
+
+
+async def receive(
+    db: Database, pipeline: int, source: str, envelopes: Sequence[Envelope]
+) -> Receipt:
+    """Admit what is new. If the reply is lost, call again: the keys make it harmless."""
+    async with db.connection() as link:
+        reached(Point.BEFORE_RECEIVE)
+        receipt = await _receive(link, pipeline, source, envelopes)
+    reached(Point.AFTER_RECEIVE)
+    return receipt
+
+
+async def poll(
+    db: Database,
+    pipeline: int,
+    source: str,
+    changes: Sequence[Change],
+    envelope: Callable[[Change, int], Envelope],
+) -> Receipt:
+    """Number what a polled source noticed and admit it, in one transaction.
+
+    The generation is what makes the change this change; a watcher that compared with an older
+    listing gets no number and admits nothing.
+    """
+    by_uri = {change.uri: change for change in changes}
+    async with db.transaction() as link:
+        numbered = await link.fetch(
+            NOTICE,
+            pipeline,
+            source,
+            [c.uri for c in by_uri.values()],
+            [c.hint for c in by_uri.values()],
+            [c.expected for c in by_uri.values()],
+            [c.kind == "removed" for c in by_uri.values()],
+        )
+        envelopes = [envelope(by_uri[row["uri"]], row["generation"]) for row in numbered]
+        if not envelopes:
+            return Receipt(0, 0)
+        receipt = await _receive(link, pipeline, source, envelopes)
+        reached(Point.BEFORE_RECEIVE)
+    reached(Point.AFTER_RECEIVE)
+    return receipt
+
+
+async def known(db: Database, pipeline: int, source: str) -> dict[str, Known]:
+    """What a polled source has shown us so far, by uri."""
+    rows = await db.fetch(Q.listing, pipeline, source)
+    return {r["uri"]: Known(r["hint"], r["generation"], r["removed"]) for r in rows}
+
+
+async def _receive(
+    link: Link, pipeline: int, source: str, envelopes: Sequence[Envelope]
+) -> Receipt:
+    # A batch may say the same thing twice. The first one counts, unless they differ: then the later
+    # one is told again on its own, so that the ledger sees and records the conflict.
+    first: dict[bytes, tuple[Envelope, int]] = {}
+    differing: list[Envelope] = []
+    for envelope in envelopes:
+        key, print_ = change_key(envelope), fingerprint(envelope)
+        if first.setdefault(key, (envelope, print_))[1] != print_:
+            differing.append(envelope)
+    keys = sorted(first)
+    told = [first[key] for key in keys]
+    row = await link.fetchrow(
+        RECEIVE,
+        pipeline,
+        source,
+        len(envelopes) - len(differing),
+        keys,
+        [e.uri for e, _ in told],
+        [e.event_time for e, _ in told],
+        [e.received_at for e, _ in told],
+        [f for _, f in told],
+        [e.kind == "removed" for e, _ in told],
+        [e.sequence for e, _ in told],
+        [e.subject for e, _ in told],
+        [e.document() for e, _ in told],
+        [e.data for e, _ in told],
+    )
+    assert row is not None
+    known_keys = frozenset(k.hex() for k in row["known"] or ())
+    conflicting = frozenset(k.hex() for k in row["conflicting"] or ())
+    if differing:
+        rest = await _receive(link, pipeline, source, differing)
+        known_keys, conflicting = known_keys | rest.known, conflicting | rest.conflicting
+    return Receipt(len(envelopes), row["admitted"], known_keys, conflicting)

@@ -1,0 +1,88 @@
+"""The journal: one line per attempt, in batches that are chained and have an order.
+
+The journal is the change feed. A line's hash covers what it says and what it published; a batch's
+digest covers its lines; the chain covers every batch before it. Whoever changes an old row would
+have to change every later one, and the anchor in the store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from headgate.model.entry import Status
+from headgate.pg import Link, queries
+
+Q = queries.load(__file__)
+
+SEAL = (
+    "SELECT pos, xid FROM headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[],"
+    " $6::int[], $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How one attempt ended. `published` is what it made visible, in the words of the publication."""
+
+    entry: int
+    fence: int
+    outcome: Status
+    attempt: int
+    worker: int | None
+    reason: str | None
+    steps: str
+    doc: bytes | None = None
+    published: str | None = None
+
+    def hash(self) -> bytes:
+        """16 bytes that change when anything of this line does."""
+        text = orjson.dumps(
+            [
+                self.entry,
+                self.fence,
+                self.outcome,
+                self.attempt,
+                self.worker,
+                self.reason,
+                self.steps,
+                self.doc.decode() if self.doc is not None else None,
+                self.published,
+            ]
+        )
+        return hashlib.sha256(text).digest()[:16]
+
+
+def published(content: bytes, effect: bytes, artifacts: str | None, removed: bool) -> str:
+    """What a publication adds to the hash of its journal line."""
+    return f"{content.hex()} {effect.hex()} {int(removed)} {artifacts or ''}"
+
+
+def batch_digest(hashes: Sequence[bytes]) -> bytes:
+    """The digest of a batch over its lines, in their order."""
+    return hashlib.sha256(b"".join(hashes)).digest()
+
+
+async def seal(link: Link, batch: int, lines: Sequence[Line]) -> int:
+    """Write the lines and give their batch its position. Nothing may follow but COMMIT."""
+    hashes = [line.hash() for line in lines]
+    row = await link.fetchrow(
+        SEAL,
+        batch,
+        [x.entry for x in lines],
+        [x.fence for x in lines],
+        [x.outcome for x in lines],
+        [x.attempt for x in lines],
+        [x.worker for x in lines],
+        [x.reason for x in lines],
+        [x.steps for x in lines],
+        [x.doc for x in lines],
+        hashes,
+        batch_digest(hashes),
+    )
+    assert row is not None
+    link.xid = row["xid"]
+    return row["pos"]

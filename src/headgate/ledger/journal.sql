@@ -1,0 +1,34 @@
+-- function: seal
+-- Write the attempts of one transaction and give it its place in the order of all of them.
+-- It is the last thing before COMMIT: the lock is held for that long and no longer. Under it no
+-- other batch can get a position, so positions have no gaps and rise in the order of commits:
+-- a reader who follows `pos` never has to wait for anyone's snapshot.
+CREATE OR REPLACE FUNCTION headgate.seal(
+    for_batch bigint, entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
+    reasons text[], paths text[], docs bytea[], hashes bytea[], digest bytea,
+    OUT pos bigint, OUT xid bigint)
+LANGUAGE plpgsql AS $$
+DECLARE
+    last_pos   bigint;
+    last_chain bytea;
+BEGIN
+    INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, worker, at, reason, steps, doc, hash)
+    SELECT for_batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
+           clock_timestamp(), t.reason, t.steps, t.doc, t.hash
+    FROM unnest(entries, fences, outcomes, tries, w, reasons, paths, docs, hashes) WITH ORDINALITY
+        AS t(entry, fence, outcome, attempt, worker, reason, steps, doc, hash, n);
+
+    PERFORM pg_advisory_xact_lock(1751606888, 0);
+    SELECT c.pos, c.chain INTO last_pos, last_chain FROM headgate.commit c ORDER BY c.pos DESC LIMIT 1;
+    pos := coalesce(last_pos, 0) + 1;
+    xid := pg_current_xact_id()::text::bigint;
+    INSERT INTO headgate.commit (pos, batch, n, at, chain)
+    VALUES (seal.pos, for_batch, cardinality(entries), clock_timestamp(),
+            sha256(coalesce(last_chain, ''::bytea) || digest));
+END $$ SET enable_seqscan = off;
+
+-- name: next_batch
+SELECT nextval('headgate.batch')
+
+-- name: head
+SELECT pos, chain FROM headgate.commit ORDER BY pos DESC LIMIT 1

@@ -1,0 +1,176 @@
+"""Declared rows: upserted set-wise, owned by the object that produced them, never out of order.
+
+This is the one place where SQL is assembled: from identifiers that were checked when they were
+declared, each of them quoted. Every row carries the entry that produced it and that entry's event
+time, so that
+
+- a new version of an object first takes back the rows of the version before it,
+- a row that a newer event wrote is not overwritten by an older one,
+- of two rows with one key in a batch, the later event's stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from headgate.errors import LedgerRefused
+from headgate.model.rows import IDENTIFIER, Table
+from headgate.pg import Database, Link
+
+OWN = (("_headgate_entry", "bigint"), ("_headgate_at", "timestamptz"))
+
+
+def _quote(identifier: str) -> str:
+    if not IDENTIFIER.fullmatch(identifier):
+        raise ValueError(f"not an identifier: {identifier!r}")
+    return f'"{identifier}"'
+
+
+def _name(table: Table) -> str:
+    return ".".join(_quote(p) for p in (table.schema, table.name) if p is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Produced:
+    """Rows of one table that one entry stands for, as JSON arrays."""
+
+    entry: int
+    at: datetime
+    chunks: Sequence[bytes]
+    predecessor: int | None
+
+
+class RowsTable:
+    """The statements of one declared table."""
+
+    def __init__(self, table: Table) -> None:
+        self.table = table
+        self._added: set[str] = set()
+        name, key = _name(table), ", ".join(_quote(k) for k in table.key)
+        columns = [_quote(c.name) for c in table.columns]
+        self._assemble(name, key, columns)
+
+    def _assemble(self, name: str, key: str, columns: list[str]) -> None:
+        listed = ", ".join(columns)
+        updates = ", ".join(
+            f"{c} = excluded.{c}" for c in [*columns, *(_quote(c) for c, _ in OWN)]
+        )
+        mine = ", ".join("r." + _quote(k) for k in self.table.key)
+        # Sorted by key: two committers then lock rows in the same order.
+        self._upsert = f"""
+            INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
+            SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
+            FROM unnest($1::bigint[], $2::timestamptz[], $3::text[]) AS e(entry, at, rows),
+                 jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
+            ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
+            ON CONFLICT ({key}) DO UPDATE SET {updates}
+            WHERE (t._headgate_at, t._headgate_entry) <= (excluded._headgate_at, excluded._headgate_entry)
+        """
+        self._take_back = f"DELETE FROM {name} WHERE _headgate_entry = ANY ($1::bigint[])"
+
+    async def prepare(self, db: Database) -> None:
+        """Create the table when it is not there; refuse one that cannot hold our rows."""
+        async with db.transaction() as link:
+            await link.execute("SELECT pg_advisory_xact_lock(1751606889, hashtext($1))", self.table.label)
+            there = await link.fetchval("SELECT to_regclass($1) IS NOT NULL", _name(self.table))
+            if there:
+                await self._inspect(link)
+            else:
+                await self._create(link)
+
+    async def _create(self, link: Link) -> None:
+        name = _name(self.table)
+        columns = ", ".join(
+            f"{_quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.table.columns
+        )
+        own = ", ".join(f"{c} {t} NOT NULL" for c, t in OWN)
+        key = ", ".join(_quote(k) for k in self.table.key)
+        try:
+            await link.execute(f"CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}))")
+            await link.execute(f"CREATE INDEX ON {name} (_headgate_entry)")
+        except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
+            raise LedgerRefused(
+                f"cannot create table {self.table.label}: {error}",
+                hint=f"have a DBA run: CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}));"
+                f" CREATE INDEX ON {name} (_headgate_entry);",
+            ) from error
+
+    async def _inspect(self, link: Link) -> None:
+        name = _name(self.table)
+        rows = await link.fetch(
+            "SELECT attname, format_type(atttypid, NULL) AS type FROM pg_attribute"
+            " WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped",
+            name,
+        )
+        there = {r["attname"] for r in rows}
+        missing = [(c.name, c.type) for c in self.table.columns if c.name not in there]
+        ours = [(c, t) for c, t in OWN if c not in there]
+        if missing and self.table.new_columns == "add":
+            for column, kind in missing:
+                await link.execute(f"ALTER TABLE {name} ADD COLUMN {_quote(column)} {kind}")
+            missing = []
+        if missing or ours:
+            wanted = ", ".join(f"ADD COLUMN {_quote(c)} {t}" for c, t in [*missing, *ours])
+            index = f" CREATE INDEX ON {name} (_headgate_entry);" if ours else ""
+            raise LedgerRefused(
+                f"table {self.table.label} has no column {', '.join(c for c, _ in [*missing, *ours])}",
+                hint=f"run: ALTER TABLE {name} {wanted};{index}",
+            )
+        unique = await link.fetchval(
+            "SELECT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique"
+            " AND i.indpred IS NULL AND i.indexprs IS NULL AND (SELECT array_agg(a.attname::text ORDER BY 1)"
+            " FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) = $2::text[])",
+            name,
+            sorted(self.table.key),
+        )
+        if not unique:
+            key = ", ".join(_quote(k) for k in self.table.key)
+            raise LedgerRefused(
+                f"table {self.table.label} has no unique index on ({key})",
+                hint=f"run: ALTER TABLE {name} ADD UNIQUE ({key});",
+            )
+
+    async def add_columns(self, link: Link, names: frozenset[str]) -> None:
+        """Columns that the data has and the schema has not, as text (`new_columns="add"`)."""
+        name = _name(self.table)
+        for column in sorted(names - self._added):
+            await link.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_quote(column)} text")
+        self._added |= names
+        key = ", ".join(_quote(k) for k in self.table.key)
+        columns = [_quote(c.name) for c in self.table.columns] + [_quote(c) for c in sorted(self._added)]
+        self._assemble(name, key, columns)
+
+    async def write(self, link: Link, produced: Sequence[Produced]) -> None:
+        """Replace what the objects' previous versions produced by what these ones do."""
+        before = [p.predecessor for p in produced if p.predecessor is not None]
+        if before:
+            await link.execute(self._take_back, before)
+        for k in range(max((len(p.chunks) for p in produced), default=0)):
+            for group in _statements([p for p in produced if len(p.chunks) > k], k):
+                await link.execute(
+                    self._upsert,
+                    [p.entry for p, _ in group],
+                    [p.at for p, _ in group],
+                    [chunk.decode() for _, chunk in group],
+                )
+
+
+def _statements(
+    produced: Sequence[Produced], k: int, most_bytes: int = 4 << 20
+) -> Iterator[list[tuple[Produced, bytes]]]:
+    # The k-th chunk of each entry, in statements of a reasonable size.
+    group: list[tuple[Produced, bytes]] = []
+    size = 0
+    for p in produced:
+        chunk = p.chunks[k]
+        if group and size + len(chunk) > most_bytes:
+            yield group
+            group, size = [], 0
+        group.append((p, chunk))
+        size += len(chunk)
+    if group:
+        yield group

@@ -1,0 +1,134 @@
+"""A run: one attempt at one entry, as its handlers see it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from headgate.errors import EffectRefused
+from headgate.pg import Database
+
+from . import call
+from .gate import Claim
+
+
+class RunNow:
+    """Implements `hg.Run`. `loop` is where the ledger is spoken to."""
+
+    __slots__ = (
+        "_db", "_in_apply", "_loop", "_undo", "attempt", "entry", "id", "is_async", "key", "params",
+        "pipeline", "version",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        pipeline: str,
+        version: str,
+        params: Mapping[str, Any],
+        db: Database,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.id = f"{claim.id}-{claim.fence}"
+        self.entry = claim.id
+        self.attempt = claim.attempts
+        self.key = claim.key.hex()
+        self.pipeline = pipeline
+        self.version = version
+        self.params = params
+        self.is_async = False
+        self._db = db
+        self._loop = loop
+        self._in_apply = False
+        self._undo: list[tuple[str, str, Callable[..., Any]]] = []
+
+    def call(
+        self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None
+    ) -> Any:
+        """Do something outside Postgres once (`hg.Run.call`)."""
+        if self._in_apply:
+            raise EffectRefused(
+                f"run.call({name!r}) inside apply: it may run several times per attempt",
+                hint="make the call in a transform or rows handler; apply is for SQL only",
+            )
+        if self.is_async:
+            return self._call_async(name, fn, undo)
+        step = self._wait(call.begin(self._db, self.entry, bytes.fromhex(self.key), name))
+        if undo is not None:
+            self._undo.append((name, step.key, undo))
+        if step.done:
+            return orjson.loads(step.result)
+        value = _give(fn, step.key)
+        self._wait(call.done(self._db, self.entry, name, _store(name, value)))
+        return value
+
+    async def _call_async(
+        self, name: str, fn: Callable[..., Any], undo: Callable[..., Any] | None
+    ) -> Any:
+        step = await call.begin(self._db, self.entry, bytes.fromhex(self.key), name)
+        if undo is not None:
+            self._undo.append((name, step.key, undo))
+        if step.done:
+            return orjson.loads(step.result or b"null")
+        value = _give(fn, step.key)
+        if inspect.isawaitable(value):
+            value = await value
+        await call.done(self._db, self.entry, name, _store(name, value))
+        return value
+
+    async def undo_calls(self) -> list[str]:
+        """Take back the calls of an attempt that ends in quarantine, the last one first."""
+        undone: list[str] = []
+        for name, key, undo in reversed(self._undo):
+            value = (
+                _give(undo, key)
+                if inspect.iscoroutinefunction(undo)
+                else await asyncio.to_thread(_give, undo, key)
+            )
+            if inspect.isawaitable(value):
+                await value
+            await call.undone(self._db, self.entry, name)
+            undone.append(name)
+        self._undo.clear()
+        return undone
+
+    @property
+    def has_undo(self) -> bool:
+        return bool(self._undo)
+
+    @contextmanager
+    def inside_apply(self) -> Iterator[None]:
+        """While an `apply` handler runs, foreign calls are refused."""
+        self._in_apply = True
+        try:
+            yield
+        finally:
+            self._in_apply = False
+
+    def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+
+
+def _give(fn: Callable[..., Any], key: str) -> Any:
+    """Call `fn` with the step's key if it takes an argument."""
+    try:
+        takes = len(inspect.signature(fn).parameters) > 0
+    except (TypeError, ValueError):
+        takes = False
+    return fn(key) if takes else fn()
+
+
+def _store(name: str, value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        raise EffectRefused(
+            f"run.call({name!r}): its answer cannot be stored: {error}",
+            hint="return text, numbers, lists or mappings, or None",
+        ) from None

@@ -1,0 +1,255 @@
+"""Settling: one transaction ends many attempts, and says so in the journal (C4).
+
+    fence check → rows → free SQL → publications → objects → live work, quarantine → journal → commit
+
+All of it or none of it. Who lost its lease is found by the fence check and changes nothing. Who lost
+a race for a head is given back. An error of the data is somebody's: the batch is halved until it
+stands alone. A deadlock is nobody's: the batch is run again and no attempt is charged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import asyncpg
+
+from headgate.errors import LedgerUnavailable
+from headgate.model.crash import reached
+from headgate.model.entry import Point
+from headgate.model.pipeline import ApplyStep
+from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
+from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Verdict
+from headgate.pg import Database, Link
+
+from . import gate, object, publication, quarantine
+from .apply import apply
+from .inbox import Registered
+from .journal import seal
+from .rows import Produced, RowsTable
+from .settlement import Settlement
+
+# 40001, 40P01: try again. 55P03: a lock we waited for too long.
+_NOBODYS_FAULT = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.SerializationError,
+    asyncpg.LockNotAvailableError,
+)
+
+Judge = Callable[[Settlement, BaseException], Verdict]
+
+
+class _Raced(Exception):
+    """The head moved, or an object was condemned, since these entries were claimed."""
+
+    def __init__(self, entries: set[int]) -> None:
+        self.entries = entries
+
+
+class Settler:
+    """Ends attempts of one pipeline."""
+
+    def __init__(
+        self,
+        db: Database,
+        name: str,
+        registered: Registered,
+        tables: Sequence[RowsTable],
+        applies: Sequence[ApplyStep],
+        *,
+        independent: bool,
+        apply_seconds: float,
+        judge: Judge,
+    ) -> None:
+        self._db = db
+        self._name = name
+        self._at = registered
+        self._tables = tables
+        self._applies = applies
+        self._serial = not independent
+        self._apply_seconds = apply_seconds
+        self._judge = judge
+
+    async def settle(self, batch: Sequence[Settlement]) -> None:
+        """End these attempts. Returns when it is durable; raises `LedgerUnavailable` if nothing was."""
+        # Two changes of one uri (under different subjects) cannot both follow the same head.
+        seen: set[str] = set()
+        now, later = [], []
+        for settlement in batch:
+            (later if settlement.claim.uri in seen else now).append(settlement)
+            seen.add(settlement.claim.uri)
+        began = perf_counter()
+        await self._settle(now)
+        if later:
+            await self._settle(later)
+        emit(COMMIT_SECONDS, perf_counter() - began, pipeline=self._name)
+        emit(BATCH, len(batch), pipeline=self._name)
+
+    async def _settle(self, batch: list[Settlement]) -> None:
+        tries = 0
+        while True:
+            verdicts = [s.verdict for s in batch]
+            try:
+                lost = await self._once(batch)
+                break
+            except _Raced as raced:
+                _restore(batch, verdicts)
+                for s in batch:
+                    if s.claim.id in raced.entries:
+                        s.verdict = Release("raced")
+            except _NOBODYS_FAULT:
+                _restore(batch, verdicts)
+                tries += 1
+                await asyncio.sleep(min(0.01 * 2**tries, 1.0) * random.random())
+            except LedgerUnavailable:
+                _restore(batch, verdicts)
+                raise
+            except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+                _restore(batch, verdicts)
+                effects = [s for s in batch if isinstance(s.verdict, Finalized)]
+                if not effects:
+                    raise
+                if len(batch) > 1:
+                    half = len(batch) // 2
+                    await self._settle(batch[:half])
+                    await self._settle(batch[half:])
+                    return
+                batch[0].verdict = self._judge(batch[0], error)
+        self._report(batch, lost)
+
+    async def _once(self, batch: list[Settlement]) -> set[int]:
+        at = self._at
+        failing = not any(isinstance(s.verdict, Finalized) for s in batch)
+        async with self._db.transaction() as link:
+            if self._serial and not failing:
+                await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
+            claims = sorted((s.claim for s in batch), key=lambda c: c.id)
+            number, held = await gate.leave(
+                link, at.pipeline, claims[0].worker, [c.id for c in claims], [c.fence for c in claims]
+            )
+            live = [s for s in batch if s.claim.id in held]
+            await self._effects(link, live)
+            await self._promote(link, live)
+            await self._return(link, live)
+            await seal(
+                link, number, [s.line(fenced=s.claim.id not in held) for s in batch]
+            )
+            reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)
+        reached(Point.AFTER_FAIL if failing else Point.AFTER_FINALIZE)
+        return {c.id for c in claims} - held
+
+    async def _effects(self, link: Link, live: list[Settlement]) -> None:
+        ready = [s for s in live if isinstance(s.verdict, Finalized)]
+        if not ready:
+            return
+        if self._applies:
+            failed = await apply(
+                link, self._applies, ready, self._rows, self._apply_seconds
+            )
+            for settlement, error in failed:
+                settlement.verdict = self._judge(settlement, error)
+        else:
+            await self._rows(link, ready)
+        reached(Point.EFFECTS)
+
+    async def _rows(self, link: Link, ready: Sequence[Settlement]) -> None:
+        for table in self._tables:
+            label = table.table.label
+            for s in ready:
+                if s.added.get(label):
+                    await table.add_columns(link, s.added[label])
+            await table.write(
+                link,
+                [
+                    Produced(
+                        s.claim.id,
+                        s.claim.event_time,
+                        s.rows.get(label, ()),
+                        s.publication.predecessor if s.publication else None,
+                    )
+                    for s in ready
+                ],
+            )
+
+    async def _promote(self, link: Link, live: list[Settlement]) -> None:
+        ready = [s for s in live if isinstance(s.verdict, Finalized)]
+        new = [s.publication for s in ready if s.publication is not None]
+        made = await publication.publish(link, self._at.pipeline, self._at.deployment, new)
+        if len(made) < len(new):
+            raise _Raced({p.entry for p in new} - made)
+        using = [s for s in live if isinstance(s.verdict, (Finalized, Quarantine)) and s.objects]
+        kept = await object.keep(link, self._at.store, [o for s in using for o in s.objects])
+        gone = {s.claim.id for s in using if any(digest not in kept for digest, _ in s.objects)}
+        if gone:
+            raise _Raced(gone)
+        back = {s.claim.upstream for s in ready if s.claim.upstream is not None}
+        for upstream in sorted(back):
+            await link.execute(gate.Q.upstream_is_back, upstream, self._at.pipeline)
+        if ready:
+            reached(Point.PROMOTED)
+
+    async def _return(self, link: Link, live: list[Settlement]) -> None:
+        back: list[gate.Stay] = []
+        aside: list[quarantine.Aside] = []
+        for s in live:
+            c = s.claim
+            match s.verdict:
+                case Retry(due_at, _, _, upstream):
+                    lane = None if upstream is None else _lane(upstream)
+                    back.append(
+                        gate.Stay(
+                            c.id, c.subject, c.fence, c.attempts, c.deaths, c.alone, due_at,
+                            c.first_at, lane,
+                        )  # fmt: skip
+                    )
+                case Release():
+                    due = s.now() if c.waited else None
+                    first = c.first_at if c.attempts > 1 else None
+                    back.append(
+                        gate.Stay(
+                            c.id, c.subject, c.fence, c.attempts - 1, c.deaths, c.alone, due,
+                            first, c.upstream,
+                        )  # fmt: skip
+                    )
+                case Quarantine(classed, reason, error):
+                    aside.append(
+                        quarantine.Aside(
+                            c.id, c.subject, c.fence, c.attempts, classed, reason, error,
+                            s.preview, s.content, c.first_at,
+                        )  # fmt: skip
+                    )
+                case _:
+                    pass
+        await gate.stay(link, self._at.pipeline, back)
+        await quarantine.enter(link, self._at.pipeline, self._at.deployment, aside)
+
+    def _report(self, batch: list[Settlement], lost: set[int]) -> None:
+        outcomes: dict[str, int] = {}
+        retries: dict[str, int] = {}
+        for s in batch:
+            if s.claim.id in lost:
+                continue
+            kind = type(s.verdict).__name__.lower()
+            outcomes[kind] = outcomes.get(kind, 0) + 1
+            if isinstance(s.verdict, Retry):
+                retries[s.verdict.reason] = retries.get(s.verdict.reason, 0) + 1
+        for outcome, n in outcomes.items():
+            emit(SETTLED, n, pipeline=self._name, outcome=outcome)
+        for reason, n in retries.items():
+            emit(RETRIES, n, reason=reason)
+        if lost:
+            emit(FENCED, len(lost), pipeline=self._name)
+
+
+def _restore(batch: list[Settlement], verdicts: list[Verdict]) -> None:
+    # A rolled-back transaction decided nothing: the next one starts from the same verdicts.
+    for settlement, verdict in zip(batch, verdicts, strict=True):
+        settlement.verdict = replace(verdict)
+
+
+def _lane(upstream: str) -> int:
+    return int.from_bytes(hashlib.sha256(upstream.encode()).digest()[:8], "big", signed=True)

@@ -1,0 +1,190 @@
+"""Workers: who holds a lease. The lease belongs to the worker; entries only carry its number.
+
+Burying a worker gives back all it held, at once. An attempt is charged to the entry that killed it,
+and to no neighbour: when it is not known which one did, nobody is charged yet and each of them runs
+alone next time. The one that then dies alone pays for both.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+from headgate.errors import DeadlineExceeded, WorkerLost
+from headgate.model.crash import reached
+from headgate.model.entry import Point, Status
+from headgate.model.signal import LOST, emit
+from headgate.model.verdict import UPSTREAM, Quarantine, Retry, RetryPlan, judge
+from headgate.pg import Database, Link, queries
+
+from . import gate, quarantine
+from .journal import Line, seal
+
+Q = queries.load(__file__)
+
+
+async def register(db: Database, name: str, lease_seconds: float) -> int:
+    """A new worker with a fresh lease."""
+    return await db.fetchval(Q.register, name, socket.gethostname(), os.getpid(), lease_seconds)
+
+
+async def beat(db: Database, workers: Sequence[int], lease_seconds: float) -> set[int]:
+    """Renew leases; those missing from the answer were buried and have to register anew."""
+    if not workers:
+        return set()
+    return {r["id"] for r in await db.fetch(Q.beat, list(workers), lease_seconds)}
+
+
+async def bury_expired(db: Database) -> list[int]:
+    """Free the work of every worker whose lease ran out."""
+    buried: list[int] = []
+    for row in await db.fetch(Q.expired):
+        if await bury(db, row["id"], "lease expired", running=None, sure=False):
+            buried.append(row["id"])
+    return buried
+
+
+async def bury(
+    db: Database,
+    worker: int,
+    why: str,
+    *,
+    running: Collection[int] | None,
+    innocent: bool = False,
+    overdue: bool = False,
+    sure: bool = True,
+) -> bool:
+    """Free everything `worker` holds. False when someone else did, or its lease is alive after all.
+
+    `running` are the entries whose handler was at work when it died; None if nobody knows.
+    `innocent` says that it was stopped from outside: nobody is charged.
+    `sure` says that we know it is dead, whatever its lease says.
+    """
+    async with db.transaction() as link:
+        row = await link.fetchrow(Q.bury, worker, why, sure)
+        if row is None:
+            return False
+        held = await gate.held(link, worker)
+        suspects = [] if innocent else [h for h in held if running is None or h.id in running]
+        await _free(link, worker, held, suspects, why, overdue)
+        reached(Point.BEFORE_BURY)
+    reached(Point.AFTER_BURY)
+    if not innocent:
+        emit(LOST, reason=why.replace(" ", "_"))
+    return True
+
+
+async def give_back(db: Database, worker: int, known: Collection[int]) -> int:
+    """Return what `worker` holds without knowing it: a claim whose answer was lost."""
+    async with db.transaction() as link:
+        unknown = [h for h in await gate.held(link, worker) if h.id not in known]
+        await _free(link, worker, unknown, [], "claim_unknown", overdue=False)
+        return len(unknown)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fate:
+    held: gate.Held
+    verdict: Retry | Quarantine | None
+    attempts: int
+    deaths: int
+    alone: bool
+
+
+async def _free(
+    link: Link,
+    worker: int,
+    held: list[gate.Held],
+    suspects: list[gate.Held],
+    why: str,
+    overdue: bool,
+) -> None:
+    plans = await _plans(link, {h.pipeline for h in held})
+    culprit = suspects[0].id if len(suspects) == 1 else None
+    suspected = {h.id for h in suspects}
+    now = datetime.now(UTC)
+    error = DeadlineExceeded(why) if overdue else WorkerLost(f"worker {worker}: {why}")
+    for pipeline in sorted({h.pipeline for h in held}):
+        plan, deployment = plans[pipeline]
+        fates: list[_Fate] = []
+        for h in (h for h in held if h.pipeline == pipeline):
+            if h.id == culprit:
+                attempts = h.attempts + h.deaths
+                verdict = judge(
+                    error,
+                    attempts=attempts,
+                    first_at=h.first_at or now,
+                    now=now,
+                    plan=plan,
+                    chance=random.random(),
+                )
+                fates.append(_Fate(h, verdict, attempts, 0, True))
+            elif h.id in suspected:
+                # Not charged, but due now and alone: the next death tells.
+                fates.append(_Fate(h, None, h.attempts - 1, h.deaths + 1, True))
+            else:
+                fates.append(_Fate(h, None, h.attempts - 1, h.deaths, h.alone))
+        await _settle(link, pipeline, deployment, worker, fates, why, now)
+
+
+async def _settle(
+    link: Link,
+    pipeline: int,
+    deployment: int,
+    worker: int,
+    fates: list[_Fate],
+    why: str,
+    now: datetime,
+) -> None:
+    batch, _ = await gate.leave(
+        link, pipeline, worker, [f.held.id for f in fates], [f.held.fence for f in fates]
+    )
+    back: list[gate.Stay] = []
+    aside: list[quarantine.Aside] = []
+    lines: list[Line] = []
+    for f in fates:
+        h = f.held
+        steps, reason, doc = ["claimed"], "released", None
+        match f.verdict:
+            case Retry(due_at, reason, text, _):
+                outcome, steps = Status.WAITING, ["claimed", "failed", "waiting"]
+                doc = orjson.dumps({"error": text})
+                back.append(gate.Stay.of(h, f.attempts, f.deaths, f.alone, due_at))
+            case Quarantine(classed, reason, text):
+                outcome = Status.QUARANTINED
+                steps = ["claimed", "failed", "rolled_back", "quarantined"]
+                doc = orjson.dumps({"error": text, "class": classed})
+                aside.append(
+                    quarantine.Aside(
+                        h.id, h.subject, h.fence, f.attempts, classed, reason, text, None, None, h.first_at
+                    )
+                )
+            case None:
+                due = now if f.alone else h.due_at
+                outcome = Status.WAITING if due else Status.RECEIVED
+                steps, reason = ["claimed", outcome.value], why.replace(" ", "_")
+                back.append(gate.Stay.of(h, f.attempts, f.deaths, f.alone, due))
+        lines.append(Line(h.id, h.fence, outcome, f.attempts, worker, reason, " ".join(steps), doc))
+    await gate.stay(link, pipeline, back)
+    await quarantine.enter(link, pipeline, deployment, aside)
+    if lines:
+        await seal(link, batch, lines)
+
+
+async def _plans(link: Link, pipelines: set[int]) -> dict[int, tuple[RetryPlan, int]]:
+    rows = await link.fetch(Q.plans, sorted(pipelines))
+    plans: dict[int, tuple[RetryPlan, int]] = {}
+    for r in rows:
+        declared: dict[str, Any] | None = orjson.loads(r["retry"]) if r["retry"] else None
+        plan = UPSTREAM
+        if declared:
+            plan = RetryPlan(**{**declared, "delays": tuple(declared["delays"])})
+        plans[r["pipeline"]] = (plan, r["deployment"])
+    return plans

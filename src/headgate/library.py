@@ -1,0 +1,55 @@
+"""What user code calls: the public `Pipeline`, which can also run itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import replace
+
+from headgate.model.pipeline import Pipeline as Declaration
+
+
+class Pipeline(Declaration):
+    """A declared pipeline. `headgate up FILE` runs it; so does `run()`, in notebooks and tests."""
+
+    def run(self, *, until_idle: bool = True, max_wait_seconds: float | None = None) -> None:
+        """Watch, work and sweep in this process, also inside a running event loop.
+
+        Returns when nothing is ready, held or due within `max_wait_seconds`.
+        """
+        from headgate.runtime import inline  # noqa: PLC0415
+        from headgate.runtime.ledger_home import connected  # noqa: PLC0415
+        from headgate.settings import Settings  # noqa: PLC0415
+
+        settings = Settings.load()
+        tuning = settings.tuning()
+        if max_wait_seconds is not None:
+            tuning = replace(tuning, max_wait_seconds=max_wait_seconds)
+
+        async def go() -> None:
+            async with connected(settings.ledger()) as db:
+                await inline.run(db, [self], tuning, until_idle=until_idle)
+
+        _run_anywhere(go)
+
+
+def _run_anywhere(go: object) -> None:
+    """Run a coroutine function to its end, whether or not a loop is running in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(go())  # type: ignore[operator]
+        return
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(go())  # type: ignore[operator]
+        except BaseException as error:
+            failure.append(error)
+
+    thread = threading.Thread(target=run, name="headgate")
+    thread.start()
+    thread.join()
+    if failure:
+        raise failure[0]

@@ -1,0 +1,1 @@
+"""Values. Nothing in here does I/O, reads a clock or rolls a die."""

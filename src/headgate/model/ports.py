@@ -1,0 +1,147 @@
+"""What rooms ask of one another, as protocols. `pipeline` and `runtime` hand the services in.
+
+Stores and sources are plain, blocking and safe to call from several threads: the path calls them
+from its worker threads, a slice of entries at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+from .envelope import Envelope, Kind, Strength
+
+
+class Spool(Protocol):
+    """Bytes on their way in: a private local file that knows its digest. Not durable, not visible."""
+
+    path: Path
+    size: int
+
+    def write(self, chunk: bytes | memoryview) -> None:
+        """Append. Memory stays constant however much is written."""
+        ...
+
+    @property
+    def digest(self) -> bytes:
+        """SHA-256 of what was written so far."""
+        ...
+
+    def discard(self) -> None:
+        """Forget it. Harmless when it was kept or discarded already."""
+        ...
+
+
+class Store(Protocol):
+    """Where bytes live, by digest. What is kept is durable when `keep` returns."""
+
+    uri: str
+
+    def spool(self) -> Spool:
+        """A place to write to."""
+        ...
+
+    def keep(self, spool: Spool) -> None:
+        """Make the spool's bytes durable under their digest. Keeping the same bytes again is harmless."""
+        ...
+
+    def has(self, digest: bytes) -> bool: ...
+
+    def open(self, digest: bytes) -> BinaryIO:
+        """A stream of the bytes. Raises `ObjectMissing`."""
+        ...
+
+    def path(self, digest: bytes) -> Path:
+        """A local file with these bytes; it must not be written to."""
+        ...
+
+    def delete(self, digest: bytes) -> None:
+        """Remove the bytes. Harmless when they are gone."""
+        ...
+
+    def digests(self) -> Iterator[bytes]:
+        """Every digest that is kept."""
+        ...
+
+    def check(self, digest: bytes) -> bool:
+        """Do the kept bytes still have this digest? Reads all of them."""
+        ...
+
+    def swap(self, name: str, content: bytes) -> None:
+        """Replace the small named file `name` atomically and durably."""
+        ...
+
+    def read(self, name: str) -> bytes | None:
+        """The small named file, or None."""
+        ...
+
+    def sweep(self, older_than_seconds: float) -> int:
+        """Remove spools that a dead process left behind; how many."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the ledger remembers of a uri that a polled source showed us."""
+
+    hint: str
+    generation: int
+    removed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a polled source noticed. The ledger decides by compare-and-swap whether it is new.
+
+    `expected` is the generation the detector had compared with (0: never seen).
+    """
+
+    uri: str
+    kind: Kind
+    hint: str
+    strength: Strength
+    event_time: datetime
+    expected: int
+    size: int | None = None
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """One look at a polled source. `unsettled` counts what was seen but is still being written."""
+
+    changes: list[Change]
+    unsettled: int
+
+
+class Source(Protocol):
+    """Something that tells us about changes and lets us read the objects it told us about."""
+
+    name: str
+    every_seconds: float
+
+    def check(self) -> None:
+        """Raise `UsageError` when this source cannot work as declared (a folder that is not there)."""
+        ...
+
+    def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
+        """Compare what is there with what is known. Raises `Unavailable` rather than guess."""
+        ...
+
+    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+        """The change as an envelope, once the ledger has numbered it."""
+        ...
+
+    def owns(self, uri: str) -> bool:
+        """Can this source read the object?"""
+        ...
+
+    def fetch(self, envelope: Envelope) -> Iterable[bytes | memoryview]:
+        """The object's bytes in chunks.
+
+        Raises `ObjectMissing`, `PermissionDenied`, `ObjectChanged`, `Unavailable`.
+        """
+        ...

@@ -1,0 +1,84 @@
+"""Signals: everything Headgate shows about itself, in one list.
+
+Rooms only say `emit(SIGNAL, value, **labels)`. What becomes of it (a Prometheus series, a log line,
+nothing) is decided by whoever listens; without a listener it costs a truth test. On the fast path
+signals are emitted per batch, never per entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One thing that can be counted or measured. `labels` is the closed set it may carry."""
+
+    name: str
+    kind: Literal["counter", "gauge", "histogram"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+RECEIVED = Signal(
+    "messages_received_total", "counter", "Deliveries taken in, new or not.", ("queue",)
+)
+DUPLICATE = Signal(
+    "messages_duplicate_total", "counter", "Deliveries we had already been told about.", ("queue",)
+)
+CONFLICT = Signal(
+    "headgate_conflicts_total", "counter", "A known key that came with another payload.", ("queue",)
+)
+STAGE_SECONDS = Signal(
+    "processing_latency_seconds", "histogram", "How long a stage of the path took.", ("stage",)
+)
+RETRIES = Signal("retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",))
+DEAD = Signal("dead_letter_count", "gauge", "Entries in quarantine.", ("queue",))
+SETTLED = Signal(
+    "headgate_settled_total", "counter", "Attempts by how they ended.", ("pipeline", "outcome")
+)
+FENCED = Signal(
+    "headgate_fenced_total", "counter", "Attempts whose lease was lost; they changed nothing.",
+    ("pipeline",),
+)
+COMMIT_SECONDS = Signal(
+    "headgate_commit_seconds", "histogram", "How long a finalize transaction took.", ("pipeline",)
+)
+BATCH = Signal(
+    "headgate_commit_entries", "histogram", "Entries settled by one transaction.", ("pipeline",)
+)
+LOST = Signal(
+    "headgate_workers_lost_total", "counter", "Workers buried: dead, stopped or past a deadline.",
+    ("reason",),
+)
+BACKLOG = Signal("headgate_backlog", "gauge", "Entries by where they rest.", ("pipeline", "status"))
+OUTAGE = Signal(
+    "headgate_ledger_outages_total", "counter", "Times a process found the ledger away.", ()
+)
+COLLECTED = Signal(
+    "headgate_objects_collected_total", "counter", "Unreferenced staged objects removed.", ()
+)
+SCAN_SECONDS = Signal(
+    "headgate_scan_seconds", "histogram", "How long a source took to look for changes.", ("source",)
+)
+SIGNALS: tuple[Signal, ...] = (
+    RECEIVED, DUPLICATE, CONFLICT, STAGE_SECONDS, RETRIES, DEAD, SETTLED, FENCED,
+    COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS,
+)  # fmt: skip
+
+Listener = Callable[[Signal, float, dict[str, str]], None]
+_listeners: list[Listener] = []
+
+
+def listen(listener: Listener) -> Callable[[], None]:
+    """Hear every signal from now on. Returns the way to stop."""
+    _listeners.append(listener)
+    return lambda: _listeners.remove(listener)
+
+
+def emit(signal: Signal, value: float = 1.0, **labels: str) -> None:
+    """Say that something happened. Never raises for the sake of who listens."""
+    for listener in _listeners:
+        listener(signal, value, labels)

@@ -1,0 +1,167 @@
+"""Verdicts: how an attempt ended, and what follows from it (C7).
+
+The set is closed; whoever settles an attempt matches all of it. `judge` turns an error into a
+verdict by the pipeline's retry plan: attempts *or* budget, whichever ends first. Only `unavailable`
+errors may go on past the attempts, at the cap's pace, until the budget: an outage of three hours is
+survived, a bug is not retried all day.
+
+Time and chance are handed in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, assert_never
+
+from headgate import errors
+
+Jitter = Literal["full", "equal"]
+SkipReason = Literal["unchanged", "stale", "superseded", "kept"]
+QuarantineClass = Literal[
+    "schema", "permission", "missing", "care", "conflict", "late", "approval", "exhausted", "permanent"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPlan:
+    """How often, how long apart and for how long one kind of trigger is retried."""
+
+    trigger: str
+    attempts: int
+    budget_seconds: float
+    base_seconds: float
+    cap_seconds: float
+    jitter: Jitter
+    delays: tuple[float, ...] = ()
+
+    def bound_seconds(self, retry: int) -> float:
+        """The delay before jitter ahead of retry number `retry` (0 is the first)."""
+        if self.delays:
+            return self.delays[min(retry, len(self.delays) - 1)]
+        # 2**62 seconds outlive every cap; a larger exponent only overflows.
+        return min(self.base_seconds * 2 ** min(retry, 62), self.cap_seconds)
+
+    def delay_seconds(self, retry: int, chance: float) -> float:
+        """The delay ahead of retry `retry`; `chance` is uniform in [0, 1)."""
+        bound = self.bound_seconds(retry)
+        match self.jitter:
+            case "full":
+                return chance * bound
+            case "equal":
+                low, high = 0.5 * bound, min(1.5 * bound, self.cap_seconds)
+                return low + chance * (high - low)
+            case _:
+                assert_never(self.jitter)
+
+
+UPSTREAM = RetryPlan("upstream-event", 8, 24 * 3600, 15, 600, "full")
+CRON = RetryPlan("cron", 6, 6 * 3600, 30, 900, "equal")
+WEBHOOK = RetryPlan("webhook", 4, 1800, 30, 300, "equal", delays=(30, 120, 300))
+
+# An object that is announced before it can be read is common; one that never comes is not retried for a day.
+MISSING_ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Finalized:
+    """The effect is committed and published."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """There was nothing to do, and the row says why."""
+
+    reason: SkipReason
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Try again at `due_at`. `upstream` is set while we only probe something that is down."""
+
+    due_at: datetime
+    reason: str
+    error: str
+    upstream: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quarantine:
+    """Set aside until a person decides."""
+
+    classed: QuarantineClass
+    reason: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """Given back unfinished, through no fault of its own: the attempt is not charged."""
+
+    reason: str
+
+
+Verdict = Finalized | Skipped | Retry | Quarantine | Release
+
+
+def classify(error: BaseException) -> QuarantineClass:
+    """The class under which an error is quarantined."""
+    match error:
+        case errors.SchemaError():
+            return "schema"
+        case errors.PermissionDenied():
+            return "permission"
+        case errors.ObjectMissing():
+            return "missing"
+        case errors.Conflict():
+            return "conflict"
+        case errors.Permanent():
+            return "permanent"
+        case _:
+            return "exhausted"
+
+
+def reason_of(error: BaseException) -> str:
+    """The stable name of an error: metric label, quarantine filter, runbook."""
+    if isinstance(error, errors.HeadgateError):
+        return error.reason
+    return type(error).__name__
+
+
+def describe(error: BaseException) -> str:
+    """The error in one line, for people."""
+    if isinstance(error, errors.HeadgateError):
+        return str(error)
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def judge(
+    error: BaseException,
+    *,
+    attempts: int,
+    first_at: datetime,
+    now: datetime,
+    plan: RetryPlan,
+    chance: float,
+) -> Retry | Quarantine:
+    """The fate of a failed attempt, the `attempts`-th that is charged, begun first at `first_at`."""
+    reason, text = reason_of(error), describe(error)
+    if isinstance(error, errors.Permanent):
+        return Quarantine(classify(error), reason, text)
+    limit = plan.attempts
+    if isinstance(error, errors.ObjectMissing):
+        limit = min(limit, MISSING_ATTEMPTS)
+    unavailable = isinstance(error, errors.Unavailable)
+    due_at = now + timedelta(seconds=plan.delay_seconds(max(attempts - 1, 0), chance))
+    if attempts >= limit:
+        if not unavailable:
+            return Quarantine(classify(error), reason, text)
+        due_at = now + timedelta(seconds=plan.cap_seconds * (0.5 + 0.5 * chance))
+    # A retry that could only begin after the budget would never be made: say so now, not then.
+    if due_at > first_at + timedelta(seconds=plan.budget_seconds):
+        return Quarantine(classify(error), reason, text)
+    upstream = None
+    if attempts >= limit and isinstance(error, errors.Unavailable):
+        upstream = error.upstream or reason
+    return Retry(due_at, reason, text, upstream)

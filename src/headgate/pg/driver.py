@@ -1,0 +1,77 @@
+"""asyncpg, with types: the driver has none of its own, so what is used of it is written down here.
+
+No other file imports asyncpg.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol, cast
+
+import asyncpg  # pyright: ignore[reportMissingTypeStubs]
+
+_UNTYPED = cast(Any, asyncpg)
+
+Record = asyncpg.Record
+PostgresError = asyncpg.PostgresError
+InterfaceError = asyncpg.InterfaceError
+InternalClientError = asyncpg.InternalClientError
+ConnectionFailed = asyncpg.PostgresConnectionError
+InsufficientPrivilege = asyncpg.InsufficientPrivilegeError
+InvalidParameter = asyncpg.InvalidParameterValueError
+LoginRefused = asyncpg.InvalidAuthorizationSpecificationError
+NoSuchDatabase = asyncpg.InvalidCatalogNameError
+TransactionFailed = asyncpg.InFailedSQLTransactionError
+
+
+class Connection(Protocol):
+    """One connection."""
+
+    async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str: ...
+    async def executemany(
+        self, command: str, args: Iterable[Sequence[Any]], *, timeout: float | None = None
+    ) -> None: ...
+    async def fetch(self, query: str, *args: Any, timeout: float | None = None) -> list[Record]: ...
+    async def fetchrow(
+        self, query: str, *args: Any, timeout: float | None = None
+    ) -> Record | None: ...
+    async def fetchval(
+        self, query: str, *args: Any, column: int = 0, timeout: float | None = None
+    ) -> Any: ...
+    async def copy_records_to_table(
+        self,
+        table_name: str,
+        *,
+        records: Iterable[Sequence[Any]],
+        columns: Sequence[str] | None = None,
+        schema_name: str | None = None,
+        timeout: float | None = None,
+    ) -> str: ...
+    def is_closed(self) -> bool: ...
+    def is_in_transaction(self) -> bool: ...
+    def terminate(self) -> None: ...
+
+
+class Pool(Protocol):
+    """Connections to borrow. Awaited once before use."""
+
+    def __await__(self) -> Any: ...
+    async def acquire(self) -> Connection: ...
+    async def release(self, connection: Connection) -> None: ...
+    async def close(self) -> None: ...
+    def terminate(self) -> None: ...
+
+
+def pool(**options: Any) -> Pool:
+    """A pool that opens its connections when they are first needed."""
+    return _UNTYPED.create_pool(min_size=0, **options)
+
+
+async def connect(**options: Any) -> Connection:
+    """One connection outside any pool."""
+    return await _UNTYPED.connect(**options)
+
+
+def sqlstate(error: BaseException) -> str:
+    """The five letters by which Postgres names an error; empty for any other error."""
+    return str(getattr(error, "sqlstate", None) or "")

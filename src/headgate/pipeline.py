@@ -1,0 +1,406 @@
+"""The path. Everything that is ever done about a change is on this page.
+
+    gate → fetch → digest → validate → stage → promote → finalize
+
+`prepare` takes one entry up to its effects, without leaving a trace: bytes in a spool, rows in a
+list. `stage` makes the bytes of many entries durable. `settle` commits many entries at once, with
+their journal. A process may die between any two lines; the next one starts at the gate again.
+
+`prepare` is written once. Where all handlers are plain functions it never suspends, and a worker's
+thread drives it straight through, entry after entry; where one is async it runs on the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import random
+import time
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path as FilePath
+from typing import Any, cast
+
+import orjson
+
+from headgate import errors
+from headgate.ledger import object as objects
+from headgate.ledger.gate import Claim
+from headgate.ledger.inbox import Registered
+from headgate.ledger.publication import Publication
+from headgate.ledger.run import RunNow
+from headgate.ledger.settle import Settler
+from headgate.ledger.settlement import Settlement
+from headgate.ledger.rows import RowsTable
+from headgate.model.crash import reached
+from headgate.model.entry import Point, Status
+from headgate.model.identity import effect_key, is_newer
+from headgate.model.object import Artifact, Object
+from headgate.model.pipeline import Pipeline, Step
+from headgate.model.ports import Spool, Store
+from headgate.model.rows import Encoder
+from headgate.model.verdict import (
+    Finalized, Quarantine, Release, Retry, Skipped, Verdict, judge,
+)  # fmt: skip
+from headgate.pg import Database
+from headgate.stores.spill import Spill
+from headgate.telemetry.mask import Masker
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One entry on its way through the path."""
+
+    claim: Claim
+    run: RunNow
+    began: float = field(default_factory=time.monotonic)
+    steps: list[tuple[Status, float]] = field(default_factory=lambda: [(Status.CLAIMED, 0.0)])
+    verdict: Verdict = field(default_factory=Finalized)
+    object: Object | None = None
+    content: bytes | None = None
+    spools: dict[bytes, Spool] = field(default_factory=dict[bytes, Spool])
+    rows: dict[str, Spill] = field(default_factory=dict[str, Spill])
+    added: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    artifacts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    facts: dict[str, Any] = field(default_factory=dict[str, Any])
+    objects: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
+
+    def reach(self, step: Status, point: Point) -> None:
+        self.steps.append((step, (time.monotonic() - self.began) * 1000))
+        reached(point)
+
+    def discard(self) -> None:
+        for spool in self.spools.values():
+            spool.discard()
+        for spill in self.rows.values():
+            spill.close()
+
+
+class Path:
+    """The path of one pipeline, in one worker."""
+
+    def __init__(
+        self, declared: Pipeline, db: Database, at: Registered, store: Store, *, apply_seconds: float
+    ) -> None:
+        self.declared = declared
+        self.at = at
+        self._db = db
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._masker = Masker(declared.mask)
+        self._tables = [RowsTable(r.table) for r in declared.row_steps]
+        self._encoders = [Encoder(r.table) for r in declared.row_steps]
+        self.settler = Settler(
+            db,
+            declared.name,
+            at,
+            self._tables,
+            declared.applies,
+            independent=declared.independent,
+            apply_seconds=apply_seconds,
+            judge=lambda s, error: self._judge(s.claim, s.began, error),
+        )
+
+    async def open(self) -> None:
+        """Make sure that the tables of declared rows are there and can hold them."""
+        for table in self._tables:
+            await table.prepare(self._db)
+
+    def begin(self, claim: Claim) -> Attempt:
+        p = self.declared
+        run = RunNow(
+            claim, pipeline=p.name, version=p.version, params=p.params, db=self._db, loop=self._loop
+        )
+        return Attempt(claim, run)
+
+    def prepare(self, attempt: Attempt) -> None:
+        """Take one entry up to its effects, in a thread. Never raises: the verdict says it."""
+        _drive(self._prepare(attempt, plain=True))
+
+    async def prepare_async(self, attempt: Attempt, deadline_seconds: float) -> None:
+        """The same on the event loop, for pipelines with async handlers."""
+        try:
+            async with asyncio.timeout(deadline_seconds):
+                await self._prepare(attempt, plain=False)
+        except TimeoutError:
+            error = errors.DeadlineExceeded(f"the handler ran longer than {deadline_seconds:g} s")
+            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+
+    async def _prepare(self, attempt: Attempt, *, plain: bool) -> None:
+        try:
+            verdict = self._gate(attempt.claim)
+            if verdict is None:
+                await self._do(plain, self._fetch, attempt)
+                attempt.reach(Status.FETCHED, Point.FETCHED)
+                verdict = self._digest(attempt)
+            if verdict is None:
+                await self._validate(attempt, plain)
+                attempt.reach(Status.VALIDATED, Point.VALIDATED)
+                await self._handle(attempt, plain)
+                reached(Point.HANDLED)
+                verdict = Finalized()
+            attempt.verdict = verdict
+        except Exception as error:  # a handler may raise anything; its class is its fate
+            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+
+    def _gate(self, claim: Claim) -> Verdict | None:
+        """Is there anything to do, by what the claim saw?"""
+        head = claim.head
+        if head is not None and not is_newer(
+            claim.sequence, claim.event_time, claim.id, head.sequence, head.event_time, head.entry
+        ):
+            return Skipped("stale")
+        if not claim.removed:
+            return None
+        if head is None or head.removed:
+            return Skipped("unchanged")
+        return Skipped("kept") if self.declared.removed == "keep" else Finalized()
+
+    def _fetch(self, attempt: Attempt) -> None:
+        """Copy the bytes to where nobody changes them, and learn their digest on the way."""
+        claim = attempt.claim
+        body: bytes | FilePath
+        if claim.data is not None:
+            body, size = claim.data, len(claim.data)
+            attempt.content = hashlib.sha256(body).digest()
+        else:
+            source = next((s for s in self.declared.sources if s.owns(claim.uri)), None)
+            if source is None:
+                raise errors.ObjectMissing(f"no source of {self.declared.name} reads {claim.uri}")
+            spool = self._store.spool()
+            attempt.spools[b""] = spool
+            for chunk in source.fetch(claim.envelope()):
+                spool.write(chunk)
+            attempt.content, body, size = spool.digest, spool.path, spool.size
+            attempt.spools = {attempt.content: spool}
+        attempt.object = Object(
+            uri=claim.uri,
+            digest=attempt.content,
+            size=size,
+            event_time=claim.event_time,
+            body=body,
+            envelope=claim.envelope,
+        )
+
+    def _digest(self, attempt: Attempt) -> Verdict | None:
+        """Are these bytes new? Whatever the hint said, only they can tell."""
+        head = attempt.claim.head
+        if head is not None and not head.removed and head.content == attempt.content:
+            return Skipped("unchanged")
+        return None
+
+    async def _validate(self, attempt: Attempt, plain: bool) -> None:
+        for step in self.declared.validators:
+            try:
+                await self._call(step, attempt, plain)
+            except errors.Retryable:
+                raise
+            except errors.Permanent as error:
+                if type(error) is not errors.Permanent:
+                    raise
+                reason = "validation" if error.reason == "permanent" else error.reason
+                raise errors.SchemaError(str(error), reason=reason) from error
+            except Exception as error:
+                raise errors.SchemaError(
+                    f"{step.name}: {type(error).__name__}: {error}", reason="validation"
+                ) from error
+
+    async def _handle(self, attempt: Attempt, plain: bool) -> None:
+        """Run the handlers. What they give back is kept aside until the commit."""
+        for declared, encoder in zip(self.declared.row_steps, self._encoders, strict=True):
+            rows = await self._call(declared.step, attempt, plain)
+            await self._do(plain, self._rows, attempt, encoder, rows)
+        for step in self.declared.transforms:
+            made = await self._call(step, attempt, plain)
+            await self._do(plain, self._artifacts, attempt, step, made)
+
+    def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
+        label, count = encoder.table.label, 0
+        spill = attempt.rows[label] = Spill()
+        for n, chunk, added in encoder.encode(() if rows is None else rows):
+            spill.append(chunk)
+            count += n
+            if added:
+                attempt.added[label] = attempt.added.get(label, frozenset()) | added
+        attempt.facts.setdefault("rows", {})[label] = count
+
+    def _artifacts(self, attempt: Attempt, step: Step, made: Any) -> None:
+        for artifact in _each_artifact(step, made):
+            spool = self._store.spool()
+            attempt.spools[artifact.name.encode() + b"\0"] = spool
+            for chunk in _chunks(step, artifact):
+                spool.write(chunk)
+            del attempt.spools[artifact.name.encode() + b"\0"]
+            if attempt.spools.setdefault(spool.digest, spool) is not spool:
+                spool.discard()
+            if any(a["name"] == artifact.name for a in attempt.artifacts):
+                raise errors.EffectRefused(f"{step.name} made two artifacts called {artifact.name!r}")
+            attempt.artifacts.append(
+                {
+                    "name": artifact.name,
+                    "digest": spool.digest.hex(),
+                    "size": spool.size,
+                    "media_type": artifact.media_type,
+                }
+            )
+
+    async def stage(self, attempts: Sequence[Attempt]) -> None:
+        """Make the bytes of these attempts durable: touched in the ledger first, then written."""
+        using = [a for a in attempts if a.spools and isinstance(a.verdict, (Finalized, Quarantine))]
+        sizes = {digest: s.size for a in using for digest, s in a.spools.items() if len(digest) == 32}
+        generations = await objects.touch(self._db, self.at.store, sizes)
+        await asyncio.to_thread(self._keep, using, generations)
+        for attempt in attempts:
+            if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
+                attempt.reach(Status.STAGED, Point.STAGED)
+
+    def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
+        for attempt in using:
+            try:
+                for digest, spool in attempt.spools.items():
+                    if digest not in generations:
+                        continue
+                    generation, kept = generations[digest]
+                    if not (kept and self._store.has(digest)):
+                        self._store.keep(spool)
+                    attempt.objects.append((digest, generation))
+                if attempt.object is not None and attempt.content in attempt.spools:
+                    attempt.object.moved(self._store.path(attempt.content))
+            except errors.HeadgateError as error:
+                attempt.objects.clear()
+                attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+
+    async def settle(self, attempts: Sequence[Attempt]) -> None:
+        """Stage and commit. Returns when the ends of all these attempts are durable."""
+        for attempt in attempts:
+            if isinstance(attempt.verdict, Quarantine) and attempt.run.has_undo:
+                attempt.facts["undone"] = await attempt.run.undo_calls()
+        await self.stage(attempts)
+        await self.settler.settle([self._settlement(a) for a in attempts])
+
+    def finish(self, attempts: Sequence[Attempt]) -> None:
+        """Forget what these attempts held, once their end is known."""
+        for attempt in attempts:
+            attempt.discard()
+
+    def _settlement(self, attempt: Attempt) -> Settlement:
+        p, claim, head = self.declared, attempt.claim, attempt.claim.head
+        settlement = Settlement(
+            claim=claim,
+            verdict=attempt.verdict,
+            steps=attempt.steps,
+            began=attempt.began,
+            rows=attempt.rows,
+            added=attempt.added,
+            objects=attempt.objects,
+            facts=attempt.facts,
+            content=attempt.content,
+            given=None if attempt.object is None else (attempt.object, attempt.run),
+        )
+        match attempt.verdict:
+            case Finalized():
+                content = attempt.content or (head.content if head else b"")
+                settlement.publication = Publication(
+                    entry=claim.id,
+                    uri=claim.uri,
+                    version=head.version + 1 if head else 1,
+                    predecessor=head.entry if head else None,
+                    removed=claim.removed,
+                    event_time=claim.event_time,
+                    sequence=claim.sequence,
+                    content=content,
+                    effect=effect_key(
+                        pipeline=p.name,
+                        version=p.version,
+                        uri=claim.uri,
+                        generation=claim.key.hex(),
+                        content=content,
+                        params=p.params_digest,
+                    ),
+                    artifacts=orjson.dumps(attempt.artifacts).decode() if attempt.artifacts else None,
+                )
+            case Quarantine():
+                if attempt.object is not None:
+                    with attempt.object.open() as body:
+                        settlement.preview = self._masker.preview(body.read(512))
+            case _:
+                pass
+        return settlement
+
+    def _judge(self, claim: Claim, began: float, error: BaseException) -> Retry | Quarantine | Release:
+        settlement_now = Settlement(claim, Finalized(), [], began).now()
+        if isinstance(error, errors.LedgerUnavailable):
+            return Release("ledger_unavailable")  # our outage, not the entry's fault
+        verdict = judge(
+            error,
+            attempts=claim.attempts,
+            first_at=claim.first_at,
+            now=settlement_now,
+            plan=self.declared.retry,
+            chance=random.random(),
+        )
+        return replace(verdict, error=self._masker.text(verdict.error))
+
+    async def _call(self, step: Step, attempt: Attempt, plain: bool) -> Any:
+        args = (attempt.object, attempt.run)[: step.takes]
+        attempt.run.is_async = step.is_async
+        if not step.is_async:
+            return await self._do(plain, step.function, *args)
+        result = step.function(*args)
+        if inspect.isasyncgen(result):
+            return [item async for item in result]
+        return await result
+
+    async def _do(self, plain: bool, function: Callable[..., Any], *args: Any) -> Any:
+        """Something blocking: here in a worker's thread, beside the loop otherwise."""
+        return function(*args) if plain else await asyncio.to_thread(function, *args)
+
+
+def _drive(path: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that never suspends."""
+    try:
+        path.send(None)
+    except StopIteration:
+        return
+    raise RuntimeError("a plain path tried to wait")
+
+
+def _each_artifact(step: Step, made: Any) -> list[Artifact]:
+    match made:
+        case None:
+            return []
+        case Artifact():
+            return [made]
+        case dict():
+            named = cast("dict[str, Any]", made)
+            return [Artifact(str(name), content) for name, content in named.items()]
+        case _ if hasattr(made, "__iter__") and not isinstance(made, (str, bytes)):
+            return [a for item in made for a in _each_artifact(step, item)]
+        case _:
+            raise errors.EffectRefused(
+                f"{step.name} returned a {type(made).__name__}",
+                hint='return or yield {"name": bytes | path | stream} or hg.Artifact(...)',
+            )
+
+
+def _chunks(step: Step, artifact: Artifact) -> Any:
+    content = artifact.content
+    match content:
+        case bytes():
+            yield content
+        case str():
+            yield content.encode()
+        case FilePath():
+            with content.open("rb") as stream:
+                while chunk := stream.read(1 << 20):
+                    yield chunk
+        case _ if hasattr(content, "read"):
+            while chunk := content.read(1 << 20):
+                yield chunk
+        case _:
+            raise errors.EffectRefused(
+                f"{step.name}: artifact {artifact.name!r} is a {type(content).__name__}",
+                hint="use bytes, text, a pathlib.Path or a binary stream",
+            )
+

@@ -1,0 +1,1 @@
+"""Loops: watch, work, sweep, and `up`, which supervises all of them. Each can run alone."""

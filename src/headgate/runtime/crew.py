@@ -1,0 +1,91 @@
+"""The crew: threads that run handlers, entry after entry, and hand back what is ready.
+
+Waking the event loop costs more than a small handler does, so results are left on a pile and the
+loop is woken once for whatever lies there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from queue import SimpleQueue
+
+from headgate.pipeline import Attempt
+
+from .marker import Marker
+
+Prepare = Callable[[Attempt], None]
+
+
+class Crew:
+    """Runs attempts in threads. `ready` is set when something can be taken."""
+
+    def __init__(self, size: int, marker: Marker, first_slot: int, prepare: Prepare) -> None:
+        self.ready = asyncio.Event()
+        self.seconds_per_entry = 0.0
+        self._loop = asyncio.get_running_loop()
+        self._prepare = prepare
+        self._marker = marker
+        self._todo: SimpleQueue[Attempt | None] = SimpleQueue()
+        self._done: deque[Attempt] = deque()
+        self._told = False
+        self._threads = [
+            threading.Thread(target=self._run, args=(first_slot + n,), daemon=True, name=f"crew-{n}")
+            for n in range(size)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def size(self) -> int:
+        return len(self._threads)
+
+    def submit(self, attempts: list[Attempt]) -> None:
+        for attempt in attempts:
+            self._todo.put(attempt)
+
+    def take(self, most: int) -> list[Attempt]:
+        """What is ready, oldest first."""
+        taken: list[Attempt] = []
+        while self._done and len(taken) < most:
+            taken.append(self._done.popleft())
+        if not self._done:
+            self.ready.clear()
+        return taken
+
+    def unstarted(self) -> list[Attempt]:
+        """Take back what no thread has begun."""
+        back: list[Attempt] = []
+        while not self._todo.empty():
+            try:
+                attempt = self._todo.get_nowait()
+            except Exception:  # another thread was quicker
+                break
+            if attempt is not None:
+                back.append(attempt)
+        return back
+
+    def close(self) -> None:
+        """Let the threads end after what they are doing."""
+        for _ in self._threads:
+            self._todo.put(None)
+
+    def _run(self, slot: int) -> None:
+        while (attempt := self._todo.get()) is not None:
+            began = time.perf_counter()
+            self._marker.begin(slot, attempt.claim.id)
+            self._prepare(attempt)
+            self._marker.end(slot)
+            took = time.perf_counter() - began
+            self.seconds_per_entry += 0.05 * (took - self.seconds_per_entry)
+            self._done.append(attempt)
+            if not self._told:
+                self._told = True
+                self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        self._told = False
+        self.ready.set()

@@ -1,0 +1,83 @@
+"""Everything in one process, without a supervisor: notebooks, tests, `headgate try`.
+
+The lease is renewed by the process itself. A handler that kills it takes the beat with it; that is
+what `headgate up` is for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from headgate.errors import LedgerUnavailable
+from headgate.ledger import gate
+from headgate.ledger import worker as workers
+from headgate.model.pipeline import Pipeline
+from headgate.pg import Database
+
+from . import station
+from .sweep import Sweeper
+from .tuning import Tuning
+from .watch import Watcher, watchers
+from .work import Worker
+
+
+async def run(
+    db: Database, pipelines: Sequence[Pipeline], tuning: Tuning, *, until_idle: bool
+) -> list[gate.Resting]:
+    """Watch, work and sweep here; what stays when there is nothing left to do."""
+    station.check_sources(pipelines)
+    opened = await station.paths(db, pipelines, tuning)
+    watching = [w for path in opened for w in watchers(db, path.declared, path.at.pipeline)]
+    worker = Worker(db, opened, tuning, name="inline")
+    sweeper = Sweeper(db, tuning)
+    working = asyncio.create_task(worker.run())
+    beside = [asyncio.create_task(w.run()) for w in watching]
+    beside.append(asyncio.create_task(sweeper.run()))
+    beside.append(asyncio.create_task(_beat(db, worker, tuning)))
+    try:
+        if until_idle:
+            waiting = asyncio.create_task(_until_idle(db, watching, tuning))
+            await asyncio.wait({waiting, working, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            _raise_from(working, *beside)
+            return await waiting
+        await asyncio.wait({working, *beside}, return_when=asyncio.FIRST_COMPLETED)
+        _raise_from(working, *beside)
+        return []
+    finally:
+        for task in beside:
+            task.cancel()
+        worker.stop()
+        await asyncio.gather(working, *beside, return_exceptions=True)
+        await sweeper.anchor()
+
+
+def _raise_from(*tasks: asyncio.Task[object]) -> None:
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error
+
+
+async def _beat(db: Database, worker: Worker, tuning: Tuning) -> None:
+    while True:
+        try:
+            if worker.id:
+                await workers.beat(db, [worker.id], tuning.lease_seconds)
+        except LedgerUnavailable:
+            pass  # the worker's own loops report it
+        await asyncio.sleep(tuning.heartbeat_seconds)
+
+
+async def _until_idle(
+    db: Database, watching: Sequence[Watcher], tuning: Tuning
+) -> list[gate.Resting]:
+    while True:
+        # In this order: what a source admits after we asked it would show in the ledger.
+        quiet = all(w.quiet.scanned and not w.quiet.unsettled for w in watching)
+        try:
+            left = await gate.resting(db, tuning.max_wait_seconds)
+        except LedgerUnavailable:
+            quiet, left = False, []
+        if quiet and not any(r.ready or r.leased or r.soon for r in left):
+            return left
+        await asyncio.sleep(0.05)

@@ -1,0 +1,172 @@
+"""A lane: one pipeline inside one worker. Claimed entries go in, settled ones are forgotten.
+
+It holds as much as it can finish in about half a second, so that a slow handler does not keep work
+from other workers and a fast one does not wait for the next claim.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headgate.errors import LedgerUnavailable
+from headgate.ledger import gate
+from headgate.model.signal import OUTAGE, STAGE_SECONDS, emit
+from headgate.model.verdict import Release
+from headgate.pg import Database
+from headgate.pipeline import Attempt, Path
+
+from .crew import Crew
+from .marker import Marker
+from .tuning import Tuning
+
+HELD_SECONDS = 0.5
+RESCAN_SECONDS = 2.0
+INDEPENDENT_COMMITTERS = 4
+
+
+class Lane:
+    """One pipeline's claims, handlers and commits in this process."""
+
+    def __init__(
+        self,
+        path: Path,
+        db: Database,
+        tuning: Tuning,
+        marker: Marker,
+        first_slot: int,
+        settled: Callable[[], None],
+    ) -> None:
+        self.path = path
+        self.holding: set[int] = set()
+        self._db = db
+        self._tuning = tuning
+        self._settled = settled
+        self._floor = 0
+        self._rescan_at = 0.0
+        self._is_async = path.declared.is_async
+        self._marker = marker
+        self._first_slot = first_slot
+        self._slots = asyncio.Semaphore(tuning.concurrency)
+        self._free_slots = list(range(first_slot, first_slot + tuning.concurrency))
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._prepared: list[Attempt] = []
+        self.crew = Crew(
+            0 if self._is_async else tuning.concurrency, marker, first_slot, path.prepare
+        )
+        several = bool(path.declared.applies) and path.declared.independent
+        self._committers = [
+            asyncio.create_task(self._commit())
+            for _ in range(INDEPENDENT_COMMITTERS if several else 1)
+        ]
+
+    @property
+    def in_flight(self) -> int:
+        """Entries between their claim and the end of their attempt."""
+        return len(self.holding)
+
+    def room(self) -> int:
+        """How many more entries it makes sense to hold."""
+        pace = self.crew.seconds_per_entry
+        most = 2 * self._tuning.batch_max
+        width = self._tuning.concurrency
+        wanted = most if 0 < pace < 1e-4 else int(HELD_SECONDS * width / pace) if pace else width
+        return max(0, min(most, max(width, wanted)) - self.in_flight)
+
+    async def claim(self, worker: int, *, idle: bool) -> int:
+        """Take what is ready, up to the room there is; how many entries that was."""
+        most = min(self.room(), self._tuning.batch_max)
+        # Refilling in small sips would make every claim a round trip for a handful of entries.
+        if most < self._tuning.batch_max and most < self.in_flight:
+            return 0
+        now = asyncio.get_running_loop().time()
+        if now >= self._rescan_at:
+            self._floor, self._rescan_at = 0, now + RESCAN_SECONDS
+        claims = await gate.claim(
+            self._db, self.path.at.pipeline, worker, most, floor=self._floor, idle=idle
+        )
+        fresh = [c.id for c in claims if not c.waited]
+        self._floor = fresh[-1] + 1 if len(claims) == most and fresh else 0
+        self.holding.update(c.id for c in claims)
+        attempts = [self.path.begin(c) for c in claims]
+        if self._is_async:
+            for attempt in attempts:
+                task = asyncio.create_task(self._handle(attempt))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+        else:
+            self.crew.submit(attempts)
+        return len(claims)
+
+    def check(self) -> None:
+        """Raise what broke a committer: a worker that cannot commit must not go on claiming."""
+        for task in self._committers:
+            if task.done():
+                task.result()
+
+    async def drain(self, seconds: float) -> bool:
+        """Give back what was not begun, let the rest finish; False when time ran out first."""
+        back = self.crew.unstarted()
+        for attempt in back:
+            attempt.verdict = Release("draining")
+        self._hand_over(back)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while self.in_flight and loop.time() < until:
+            self.check()
+            await asyncio.sleep(0.01)
+        return self.in_flight == 0
+
+    def close(self) -> None:
+        self.crew.close()
+        for task in [*self._committers, *self._tasks]:
+            task.cancel()
+
+    async def _handle(self, attempt: Attempt) -> None:
+        async with self._slots:
+            slot = self._free_slots.pop()
+            self._marker.begin(slot, attempt.claim.id)
+            loop = asyncio.get_running_loop()
+            began = loop.time()
+            deadline = self.path.declared.deadline_seconds or self._tuning.deadline_seconds
+            await self.path.prepare_async(attempt, deadline)
+            self.crew.seconds_per_entry += 0.05 * (loop.time() - began - self.crew.seconds_per_entry)
+            self._marker.end(slot)
+            self._free_slots.append(slot)
+        self._hand_over([attempt])
+
+    def _hand_over(self, attempts: list[Attempt]) -> None:
+        if attempts:
+            self._prepared += attempts
+            self.crew.ready.set()
+
+    async def _commit(self) -> None:
+        """Gather what is ready and settle it. A lone entry does not wait for company."""
+        most = self._tuning.batch_max
+        while True:
+            await self.crew.ready.wait()
+            batch = self.crew.take(most)
+            while self._prepared and len(batch) < most:
+                batch.append(self._prepared.pop(0))
+            if self._prepared:
+                self.crew.ready.set()
+            if batch:
+                await self._settle(batch)
+                self.holding.difference_update(a.claim.id for a in batch)
+                self._settled()
+
+    async def _settle(self, batch: list[Attempt]) -> None:
+        pause = 0.05
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        while True:
+            try:
+                await self.path.settle(batch)
+                break
+            except LedgerUnavailable:
+                # Whatever the handlers did is still here; the fence decides whether it still counts.
+                emit(OUTAGE)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, 5.0)
+        self.path.finish(batch)
+        emit(STAGE_SECONDS, loop.time() - began, stage="settle")

@@ -1,0 +1,64 @@
+"""What a worker's handlers are doing right now, where its supervisor can see it after a crash.
+
+A few words of memory shared through an inherited file: one slot per handler that can run at once,
+holding the entry and when it began. When the worker dies, the slots say which entries may have
+killed it; while it lives, whether one of them is past its deadline.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+import time
+from dataclasses import dataclass
+
+_SLOT = struct.Struct("=qd")
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """An entry whose handler is at work, and for how long."""
+
+    entry: int
+    seconds: float
+
+
+class Marker:
+    """Shared slots. The worker writes, the supervisor reads."""
+
+    def __init__(self, fd: int, slots: int) -> None:
+        self.fd = fd
+        self.slots = slots
+        self._map = mmap.mmap(fd, slots * _SLOT.size)
+
+    @classmethod
+    def create(cls, slots: int) -> Marker:
+        file = tempfile.TemporaryFile()  # noqa: SIM115  (the descriptor outlives the object)
+        fd = os.dup(file.fileno())
+        file.close()
+        os.ftruncate(fd, slots * _SLOT.size)
+        return cls(fd, slots)
+
+    def begin(self, slot: int, entry: int) -> None:
+        """The handler of `entry` starts in `slot`."""
+        _SLOT.pack_into(self._map, slot * _SLOT.size, entry, time.monotonic())
+
+    def end(self, slot: int) -> None:
+        """The slot is free."""
+        _SLOT.pack_into(self._map, slot * _SLOT.size, 0, 0.0)
+
+    def running(self) -> list[Running]:
+        """Entries whose handlers are at work."""
+        now = time.monotonic()
+        slots = (_SLOT.unpack_from(self._map, n * _SLOT.size) for n in range(self.slots))
+        return [Running(entry, now - since) for entry, since in slots if entry]
+
+    def clear(self) -> None:
+        for slot in range(self.slots):
+            self.end(slot)
+
+    def close(self) -> None:
+        self._map.close()
+        os.close(self.fd)

@@ -1,0 +1,93 @@
+"""Sweep: what nobody else does. Expired leases, bytes nobody uses, the anchor, the gauges.
+
+It knows nothing of user code: everything it needs is in the ledger. Several may sweep at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import orjson
+
+from headgate.errors import HeadgateError, LedgerUnavailable
+from headgate.ledger import anchor, gate, quarantine
+from headgate.ledger import object as objects
+from headgate.ledger import worker as workers
+from headgate.model.crash import reached
+from headgate.model.entry import Point
+from headgate.model.ports import Store
+from headgate.model.signal import BACKLOG, DEAD, OUTAGE, emit
+from headgate.pg import Database
+from headgate.stores import open_store
+from headgate.telemetry.log import get_logger
+
+from .tuning import Tuning
+
+log = get_logger("headgate.sweep")
+
+
+class Sweeper:
+    """Cleans up after everyone."""
+
+    def __init__(self, db: Database, tuning: Tuning) -> None:
+        self._db = db
+        self._tuning = tuning
+        self._stores: dict[str, Store] = {}
+        self._anchor_at = 0.0
+        self._collect_at = 0.0
+
+    async def run(self) -> None:
+        """Sweep every so often, for ever. An outage is waited out."""
+        while True:
+            try:
+                await self.sweep()
+            except LedgerUnavailable:
+                emit(OUTAGE)
+            except HeadgateError as error:
+                log.warning("sweep failed", why=str(error), hint=error.hint)
+            await asyncio.sleep(self._tuning.sweep_seconds * random.uniform(0.8, 1.2))
+
+    async def sweep(self) -> None:
+        """One round."""
+        for worker in await workers.bury_expired(self._db):
+            log.warning("worker buried: its lease expired", worker=worker)
+        now = asyncio.get_running_loop().time()
+        if now >= self._collect_at:
+            self._collect_at = now + min(self._tuning.grace_seconds / 4, 300.0)
+            await objects.collect(self._db, self._tuning.grace_seconds, self._delete)
+        if now >= self._anchor_at:
+            self._anchor_at = now + self._tuning.anchor_seconds
+            await self.anchor()
+        await self._gauges()
+
+    async def anchor(self) -> None:
+        """Write the head of the chain into every store, so that a truncated ledger shows."""
+        head = await anchor.head(self._db)
+        if head is None:
+            return
+        for uri in await anchor.stores(self._db):
+            store = self._store(uri)
+            named = anchor.name(head.ledger)
+            before = store.read(named)
+            # Another sweeper may be ahead of us: an anchor never moves back.
+            if before is not None and orjson.loads(before).get("pos", 0) >= head.pos:
+                continue
+            await asyncio.to_thread(store.swap, named, head.document())
+            reached(Point.ANCHORED)
+
+    async def _gauges(self) -> None:
+        for row in await gate.resting(self._db, 0):
+            emit(BACKLOG, row.ready, pipeline=row.pipeline, status="ready")
+            emit(BACKLOG, row.leased, pipeline=row.pipeline, status="leased")
+            emit(BACKLOG, row.soon + row.later, pipeline=row.pipeline, status="waiting")
+        for pipeline, entries in (await quarantine.totals(self._db)).items():
+            emit(DEAD, entries, queue=pipeline)
+
+    def _delete(self, uri: str, digest: bytes) -> None:
+        self._store(uri).delete(digest)
+
+    def _store(self, uri: str) -> Store:
+        if uri not in self._stores:
+            self._stores[uri] = open_store(uri)
+        return self._stores[uri]

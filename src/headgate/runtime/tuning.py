@@ -1,0 +1,24 @@
+"""How the loops are set. The values come from `settings`; the loops read no environment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """Times, sizes and limits of the runtime. Defaults are those of the documented settings."""
+
+    lease_seconds: float = 900.0
+    heartbeat_seconds: float = 30.0
+    workers: int = 1
+    concurrency: int = 4
+    batch_max: int = 1000
+    poll_seconds: float = 0.1
+    deadline_seconds: float = 3600.0
+    apply_seconds: float = 60.0
+    drain_seconds: float = 30.0
+    sweep_seconds: float = 5.0
+    anchor_seconds: float = 60.0
+    grace_seconds: float = 86400.0
+    max_wait_seconds: float = 60.0

@@ -1,0 +1,101 @@
+"""Watch: ask each polled source what changed, and admit it.
+
+What a source noticed counts only once the ledger has numbered it, in the transaction that admits
+it. A watcher may die anywhere, and several may watch the same source: the change is admitted once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import perf_counter
+
+from headgate.errors import LedgerUnavailable, Unavailable
+from headgate.ledger import inbox
+from headgate.model.pipeline import Pipeline
+from headgate.model.ports import Source
+from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, SCAN_SECONDS, emit
+from headgate.pg import Database
+from headgate.telemetry.log import get_logger
+
+ADMIT_AT_ONCE = 1000
+log = get_logger("headgate.watch")
+
+
+@dataclass(slots=True)
+class Quiet:
+    """Did the last look at every source find nothing new and nothing half-written?"""
+
+    scanned: bool = False
+    unsettled: int = 0
+    failing: str | None = None
+
+
+class Watcher:
+    """Watches one source of one pipeline."""
+
+    def __init__(self, db: Database, pipeline: Pipeline, number: int, source: Source) -> None:
+        self._db = db
+        self._pipeline = pipeline
+        self._number = number
+        self._source = source
+        self.quiet = Quiet()
+
+    async def run(self, told: Callable[[], None] = lambda: None) -> None:
+        """Look every so often, for ever."""
+        pause = self._source.every_seconds
+        while True:
+            try:
+                await self.look()
+                pause = self._source.every_seconds
+            except Unavailable as error:
+                if isinstance(error, LedgerUnavailable):
+                    emit(OUTAGE)
+                self._complain(str(error))
+                pause = min(max(pause, 0.1) * 2, 60.0)
+            told()
+            await asyncio.sleep(pause)
+
+    async def look(self) -> int:
+        """Compare once and admit what changed; how many entries are new."""
+        began = perf_counter()
+        known = await inbox.known(self._db, self._number, self._source.name)
+        scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
+        emit(SCAN_SECONDS, perf_counter() - began, source=self._source.name)
+        new = 0
+        for at in range(0, len(scan.changes), ADMIT_AT_ONCE):
+            received_at = datetime.now(UTC)
+            receipt = await inbox.poll(
+                self._db,
+                self._number,
+                self._source.name,
+                scan.changes[at : at + ADMIT_AT_ONCE],
+                lambda change, generation, now=received_at: self._source.envelope(
+                    change, generation, now
+                ),
+            )
+            new += receipt.admitted
+            count(self._source.name, receipt)
+        self.quiet = Quiet(not scan.changes, scan.unsettled)
+        return new
+
+    def _complain(self, why: str) -> None:
+        if self.quiet.failing != why:
+            log.warning("source cannot be read", source=self._source.name, why=why)
+        self.quiet = Quiet(False, 0, why)
+
+
+def watchers(db: Database, pipeline: Pipeline, number: int) -> Sequence[Watcher]:
+    """A watcher for each of a pipeline's sources."""
+    return [Watcher(db, pipeline, number, source) for source in pipeline.sources]
+
+
+def count(queue: str, receipt: inbox.Receipt) -> None:
+    """Show what became of a batch of deliveries."""
+    emit(RECEIVED, receipt.received, queue=queue)
+    if receipt.duplicates:
+        emit(DUPLICATE, receipt.duplicates, queue=queue)
+    if receipt.conflicting:
+        emit(CONFLICT, len(receipt.conflicting), queue=queue)

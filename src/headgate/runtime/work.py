@@ -1,0 +1,145 @@
+"""Work: a worker claims, runs handlers and commits, until it is told to stop.
+
+The worker's lease is kept by its supervisor, or by itself when it runs alone. A worker that was
+buried by mistake registers anew; what it held before is fenced, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+
+from headgate.errors import Fenced, LedgerUnavailable
+from headgate.ledger import gate
+from headgate.ledger import worker as workers
+from headgate.model.signal import OUTAGE, emit
+from headgate.pg import Database
+from headgate.pipeline import Path
+
+from .lane import Lane
+from .marker import Marker
+from .tuning import Tuning
+
+ALONE_CHECK_SECONDS = 1.0
+
+
+class Worker:
+    """One process's worker, with a lane for each pipeline."""
+
+    def __init__(
+        self,
+        db: Database,
+        paths: Sequence[Path],
+        tuning: Tuning,
+        *,
+        name: str,
+        marker: Marker | None = None,
+        registered: Callable[[int], None] = lambda _: None,
+    ) -> None:
+        self._db = db
+        self._tuning = tuning
+        self._name = name
+        self._registered = registered
+        self._wake = asyncio.Event()
+        self._stop = asyncio.Event()
+        self.id = 0
+        marker = marker or Marker.create(len(paths) * tuning.concurrency)
+        self._lanes = [
+            Lane(path, db, tuning, marker, n * tuning.concurrency, self._wake.set)
+            for n, path in enumerate(paths)
+        ]
+        self._alone_at = 0.0
+        self._clearing = False
+
+    def stop(self) -> None:
+        """Claim nothing more; finish or give back what is held."""
+        self._stop.set()
+        self._wake.set()
+
+    @property
+    def holds(self) -> int:
+        """Entries between their claim and the end of their attempt."""
+        return sum(lane.in_flight for lane in self._lanes)
+
+    async def run(self) -> bool:
+        """Work until stopped; False when handlers did not finish in time."""
+        await self._patiently(self._register)
+        pause = 0.002
+        while not self._stop.is_set():
+            try:
+                claimed = await self._claim()
+                # Asking again at once would find the same nothing; wait a little longer each time.
+                pause = 0.002 if claimed else min(pause * 1.5, self._tuning.poll_seconds)
+            except Fenced:
+                await self._patiently(self._register)
+            except LedgerUnavailable:
+                emit(OUTAGE)
+                await self._sleep(random.uniform(0.05, 0.5))
+                await self._patiently(self._give_back_unknown)
+            else:
+                await self._sleep(pause)
+        clean = all(
+            await asyncio.gather(*(lane.drain(self._tuning.drain_seconds) for lane in self._lanes))
+        )
+        for lane in self._lanes:
+            lane.close()
+        if clean:
+            await workers.bury(self._db, self.id, "stopped", running=(), innocent=True)
+        return clean
+
+    async def _claim(self) -> int:
+        """One round over the lanes. What must run alone gets the whole worker for itself."""
+        await self._look_for_loners()
+        claimed = 0
+        for lane in self._lanes:
+            lane.check()
+            if self._clearing and self.holds:
+                break
+            if lane.room():
+                claimed += await lane.claim(self.id, idle=self.holds == 0)
+        if self._clearing and claimed:
+            self._clearing = False
+        return claimed
+
+    async def _look_for_loners(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._clearing or now < self._alone_at or not self.holds:
+            return
+        self._alone_at = now + ALONE_CHECK_SECONDS
+        for lane in self._lanes:
+            if await gate.alone_is_due(self._db, lane.path.at.pipeline):
+                self._clearing = True
+
+    async def _register(self) -> None:
+        self.id = await workers.register(self._db, self._name, self._tuning.lease_seconds)
+        self._registered(self.id)
+
+    async def _give_back_unknown(self) -> None:
+        # A claim whose answer was lost may have been made. Nobody would run those entries for as
+        # long as our lease is renewed.
+        known = {entry for lane in self._lanes for entry in lane.holding}
+        await workers.give_back(self._db, self.id, known)
+
+    async def _patiently(self, do: Callable[[], object]) -> None:
+        pause = 0.05
+        while not self._stop.is_set():
+            try:
+                result = do()
+                if asyncio.iscoroutine(result):
+                    await result
+                return
+            except LedgerUnavailable:
+                emit(OUTAGE)
+                await self._sleep(pause * random.uniform(0.5, 1.0))
+                pause = min(pause * 2, 5.0)
+
+    async def _sleep(self, seconds: float) -> None:
+        self._wake.clear()
+        if self._stop.is_set():
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            pass

@@ -1,0 +1,259 @@
+"""The table of settings. A field here is all it takes to have a setting."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import NamedTuple, TypeVar, cast
+
+from .kind import (
+    Kind,
+    crash_point,
+    flag,
+    folder,
+    matching,
+    one_of,
+    seconds,
+    split_crash_point,
+    whole,
+)
+
+T = TypeVar("T")
+Derive = Callable[[Mapping[str, float]], float]
+# Said for `database_url`, it means our own server whatever the environment says.
+EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Everything about a setting but its value. `default` is the way the reference writes it."""
+
+    help: str
+    kind: Kind[object]
+    default: str
+    derive: Derive | None
+    secret: bool
+    testing: bool
+
+
+def setting(
+    default: T,
+    help: str,
+    kind: Kind[T],
+    *,
+    shown: str | None = None,
+    derive: Derive | None = None,
+    secret: bool = False,
+    testing: bool = False,
+) -> T:
+    """Declare a field. `derive` computes the default of one that depends on another's value."""
+    said = shown if shown is not None else f"`{plain(default)}`"
+    about = Declared(help, cast("Kind[object]", kind), said, derive, secret, testing)
+    return field(default=default, repr=not secret, metadata={"declared": about})
+
+
+def plain(value: object) -> str:
+    """The value as one would write it in a file or a variable."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+class Row(NamedTuple):
+    """A line of `headgate config show`. Secrets in `value` are masked."""
+
+    name: str
+    value: str | float | bool
+    origin: str
+    variable: str
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How Headgate runs here. One that comes from `load` has been checked as a whole."""
+
+    database_url: str = setting(
+        "",
+        "The PostgreSQL server of the ledger. Without it libpq's variables count (`PGHOST`, "
+        "`PGSERVICE`, …); without those a server is embedded. `embedded` insists on that.",
+        matching(rf"{EMBEDDED}|postgres(ql)?://\S*", f"postgresql://user@host/name, or {EMBEDDED}"),
+        shown="embedded",
+        secret=True,
+    )
+    schema: str = setting(
+        "headgate",
+        "The schema the ledger lives in.",
+        matching(
+            r"(?!pg_)[a-z_][a-z0-9_]{0,62}",
+            "lower-case letters, digits and underscores, up to 63, not beginning with pg_",
+        ),
+    )
+    home: Path = setting(  # noqa: RUF009 (it is a field)
+        Path(".headgate"),
+        "Where Headgate keeps what is its own on this machine, such as the embedded server.",
+        folder(),
+    )
+    pooler: bool = setting(
+        False, "Connect through a transaction pooler: no prepared statements are kept.", flag()
+    )
+    allow_unsafe_database: bool = setting(
+        False,
+        "Run on a server with `fsync` or `synchronous_commit` off, which may lose what was "
+        "acknowledged.",
+        flag(),
+    )
+    env: str = setting(
+        "",
+        "A name for this installation (`dev`, `prod`), carried by every metric as `env`.",
+        matching(r"[\w.-]{0,63}", "letters, digits, underscores, dots and dashes, up to 63"),
+        shown="none",
+    )
+    lease_seconds: float = setting(
+        900.0,
+        "How long a worker that cannot be heard keeps its entries.",
+        seconds(0.1, 86_400),
+    )
+    heartbeat_seconds: float = setting(
+        30.0,
+        "How often a worker's lease is renewed. Less than a third of `lease_seconds`.",
+        seconds(0.01, 28_800),
+        shown="`30`, or a sixth of a short lease",
+        derive=lambda v: min(30.0, v["lease_seconds"] / 6),
+    )
+    workers: int = setting(
+        min(2, os.cpu_count() or 1),
+        "Worker processes.",
+        whole(1, 256),
+        shown="`2`, or `1` on a single core",
+    )
+    concurrency: int = setting(
+        4, "Handlers that run at once in a worker: threads, or tasks when `async`.", whole(1, 1024)
+    )
+    batch_max: int = setting(1000, "Entries finalized by one commit, at most.", whole(1, 10_000))
+    poll_seconds: float = setting(
+        0.1, "How long an idle worker waits before it looks again, at most.", seconds(0.001, 60)
+    )
+    deadline_seconds: float = setting(
+        3600.0, "How long a handler may take for one entry.", seconds(0.01, 604_800)
+    )
+    apply_seconds: float = setting(
+        60.0, "How long an `apply` may take inside the commit.", seconds(0.01, 3600)
+    )
+    drain_seconds: float = setting(
+        30.0, "How long a worker that is told to stop lets its handlers finish.", seconds(0, 3600)
+    )
+    sweep_seconds: float = setting(
+        5.0, "How often lost leases and due retries are looked for.", seconds(0.01, 3600)
+    )
+    anchor_seconds: float = setting(
+        60.0,
+        "How often the head of the journal's chain is anchored in the store.",
+        seconds(0.01, 86_400),
+    )
+    grace_seconds: float = setting(
+        86_400.0,
+        "How long a staged object that nothing refers to is kept. More than `deadline_seconds`.",
+        seconds(0.01, 31_536_000),
+        shown="`86400`, or twice a long deadline",
+        derive=lambda v: max(86_400.0, 2 * v["deadline_seconds"]),
+    )
+    retention_days: int = setting(
+        90,
+        "How long envelopes and journal stay in the ledger. Not less than `backfill_days`.",
+        whole(1, 36_500),
+    )
+    backfill_days: int = setting(90, "How far back a source may be read again.", whole(0, 36_500))
+    max_wait_seconds: float = setting(
+        60.0, "How long `up --until-idle` waits for a retry that is due.", seconds(0, 86_400)
+    )
+    log_format: str = setting(
+        "auto",
+        "How logs are written; `auto` is human on a terminal and JSON elsewhere.",
+        one_of("auto", "human", "json"),
+    )
+    log_level: str = setting(
+        "info", "The least that is logged.", one_of("debug", "info", "warning", "error")
+    )
+    metrics_port: int = setting(
+        0, "Where Prometheus metrics are served by `up`; `0` is nowhere.", whole(0, 65_535)
+    )
+    metrics_host: str = setting(
+        "127.0.0.1",
+        "The address metrics are served on. Whoever reaches it can read them.",
+        matching(r"[\w.:-]+", "a host name or an address"),
+    )
+    max_envelope_bytes: int = setting(
+        1_048_576, "The largest envelope that is taken in.", whole(1024, 268_435_456)
+    )
+    crash_at: str = setting(
+        "",
+        "Kill a worker when it reaches this point of the path, the n-th time.",
+        crash_point(),
+        shown="none",
+        testing=True,
+    )
+    origins: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, compare=False)
+
+    @classmethod
+    def load(
+        cls,
+        overrides: Mapping[str, object] | None = None,
+        environ: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Settings:
+        """Read everything that has a say. Raises `ConfigError`, which names the culprit.
+
+        An override that is None was not given.
+        """
+        from .load import load
+
+        here = (cwd or Path.cwd()).absolute()
+        return load(overrides or {}, os.environ if environ is None else environ, here)
+
+    def origin(self, name: str) -> str:
+        """Where the value came from: an option, a variable, a file, or the default."""
+        return self.origins.get(name, "default")
+
+    @property
+    def embedded(self) -> bool:
+        """Is the ledger on a server of our own?"""
+        return not self.database_url
+
+    @property
+    def crash(self) -> tuple[str, int] | None:
+        """Where to die, and at which visit."""
+        return split_crash_point(self.crash_at) if self.crash_at else None
+
+    def rows(self) -> Iterator[Row]:
+        """What `headgate config show` shows. Settings for tests only when they are set."""
+        for name, about in DECLARED.items():
+            value = cast("object", getattr(self, name))
+            if not about.testing or value:
+                yield Row(name, shown(name, value), self.origin(name), variable(name))
+
+
+def _declared(one: Field[object]) -> Declared | None:
+    return cast("Declared | None", one.metadata.get("declared"))
+
+
+DECLARED: dict[str, Declared] = {
+    one.name: about for one in fields(Settings) if (about := _declared(one)) is not None
+}
+
+
+def variable(name: str) -> str:
+    """The environment variable of a setting."""
+    return "HEADGATE_" + name.upper()
+
+
+def shown(name: str, value: object) -> str | float | bool:
+    """The value as it may be shown to anyone who can read a terminal."""
+    if isinstance(value, int | float):
+        return value
+    if name in DECLARED and DECLARED[name].secret:
+        from headgate.telemetry.mask import mask_url
+
+        return mask_url(str(value)) or EMBEDDED
+    return str(value)

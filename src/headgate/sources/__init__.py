@@ -1,0 +1,7 @@
+"""Changes: what tells us that something is new, and lets us read it."""
+
+from __future__ import annotations
+
+from .directory import Directory
+
+__all__ = ["Directory"]

@@ -1,0 +1,70 @@
+"""Durable means on the disk, not in the kernel's memory; and what to say when the disk refuses.
+
+A new name survives a power failure only when its folder was synced after the name was made, and a
+new folder only when its own parent was. `rename` and `mkdir` alone promise order at best.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from contextlib import suppress
+
+from headgate.errors import StoreUnavailable
+
+# Narrowed further by the process's umask, never widened.
+FOLDER_MODE = 0o775
+
+_HINTS = {
+    errno.ENOSPC: "Free space on its disk; the entry is tried again by itself.",
+    errno.EDQUOT: "Raise the quota or free space; the entry is tried again by itself.",
+    errno.EACCES: "Give the user that runs Headgate write access to the store's folder.",
+    errno.EPERM: "Give the user that runs Headgate write access to the store's folder.",
+    errno.EROFS: "Mount the store's filesystem writable; a disk error may have made it read-only.",
+    errno.EIO: "Look at the system's log for disk errors; the entry is tried again by itself.",
+    errno.ESTALE: "Mount the store's network filesystem again.",
+    errno.EMFILE: "Raise the limit of open files (ulimit -n), or let fewer entries run at once.",
+    errno.EFBIG: "Raise the limit of the size of a file (ulimit -f).",
+    errno.ENOTDIR: "A file stands where the store needs a folder: move it away.",
+}
+
+
+def unavailable(error: OSError, uri: str, doing: str) -> StoreUnavailable:
+    """What the operating system refused, in words, with what to do about it."""
+    said = os.strerror(error.errno) if error.errno else str(error)
+    hint = _HINTS.get(error.errno or 0)
+    return StoreUnavailable(f"store {uri}: cannot {doing}: {said}", upstream=uri, hint=hint)
+
+
+def sync(fd: int) -> None:
+    """Wait until what was written to `fd` is on the disk."""
+    if sys.platform == "darwin":
+        import fcntl
+
+        # There fsync stops at the drive's cache. Not every filesystem knows the stronger call.
+        with suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(fd)
+
+
+def sync_folder(path: str) -> None:
+    """Wait until the names in the folder are on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        sync(fd)
+    finally:
+        os.close(fd)
+
+
+def make_folders(path: str) -> None:
+    """Make the folder and what is missing above it, each durable in its parent."""
+    missing: list[str] = []
+    while not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for folder in reversed(missing):
+        with suppress(FileExistsError):
+            os.mkdir(folder, FOLDER_MODE)
+        sync_folder(os.path.dirname(folder))

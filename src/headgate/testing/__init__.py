@@ -1,0 +1,1 @@
+"""For tests: conformance suites that every store and source passes, ours and yours."""
