@@ -18,7 +18,7 @@ import inspect
 import random
 import time
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any, cast
 
@@ -31,7 +31,7 @@ from headgate.ledger.inbox import Registered
 from headgate.ledger.publication import Publication
 from headgate.ledger.run import RunNow
 from headgate.ledger.settle import Settler
-from headgate.ledger.settlement import Settlement
+from headgate.ledger.settlement import Settlement, database_now
 from headgate.ledger.rows import RowsTable
 from headgate.model.crash import reached
 from headgate.model.entry import Point, Status
@@ -48,23 +48,29 @@ from headgate.stores.spill import Spill
 from headgate.telemetry.mask import Masker
 
 
-@dataclass(slots=True)
 class Attempt:
     """One entry on its way through the path."""
 
-    claim: Claim
-    run: RunNow
-    began: float = field(default_factory=time.monotonic)
-    steps: list[tuple[Status, float]] = field(default_factory=lambda: [(Status.CLAIMED, 0.0)])
-    verdict: Verdict = field(default_factory=Finalized)
-    object: Object | None = None
-    content: bytes | None = None
-    spools: dict[bytes, Spool] = field(default_factory=dict[bytes, Spool])
-    rows: dict[str, Spill] = field(default_factory=dict[str, Spill])
-    added: dict[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
-    artifacts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    facts: dict[str, Any] = field(default_factory=dict[str, Any])
-    objects: list[tuple[bytes, int]] = field(default_factory=list[tuple[bytes, int]])
+    __slots__ = (
+        "added", "artifacts", "began", "claim", "content", "facts", "object", "objects", "rows",
+        "run", "spools", "staged", "steps", "verdict",
+    )  # fmt: skip
+
+    def __init__(self, claim: Claim, run: RunNow) -> None:
+        self.claim = claim
+        self.run = run
+        self.began = time.monotonic()
+        self.steps: list[tuple[Status, float]] = [(Status.CLAIMED, 0.0)]
+        self.verdict: Verdict = FINALIZED
+        self.object: Object | None = None
+        self.content: bytes | None = None
+        self.spools: dict[bytes, Spool] = {}
+        self.rows: dict[str, Sequence[bytes]] = {}
+        self.added: dict[str, frozenset[str]] = {}
+        self.artifacts: list[dict[str, Any]] = []
+        self.facts: dict[str, Any] = {}
+        self.objects: list[tuple[bytes, int]] = []
+        self.staged = False
 
     def reach(self, step: Status, point: Point) -> None:
         self.steps.append((step, (time.monotonic() - self.began) * 1000))
@@ -73,8 +79,9 @@ class Attempt:
     def discard(self) -> None:
         for spool in self.spools.values():
             spool.discard()
-        for spill in self.rows.values():
-            spill.close()
+
+
+FINALIZED = Finalized()
 
 
 class Path:
@@ -139,7 +146,7 @@ class Path:
                 attempt.reach(Status.VALIDATED, Point.VALIDATED)
                 await self._handle(attempt, plain)
                 reached(Point.HANDLED)
-                verdict = Finalized()
+                verdict = FINALIZED
             attempt.verdict = verdict
         except Exception as error:  # a handler may raise anything; its class is its fate
             attempt.verdict = self._judge(attempt.claim, attempt.began, error)
@@ -155,7 +162,7 @@ class Path:
             return None
         if head is None or head.removed:
             return Skipped("unchanged")
-        return Skipped("kept") if self.declared.removed == "keep" else Finalized()
+        return Skipped("kept") if self.declared.removed == "keep" else FINALIZED
 
     def _fetch(self, attempt: Attempt) -> None:
         """Copy the bytes to where nobody changes them, and learn their digest on the way."""
@@ -217,12 +224,15 @@ class Path:
 
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
         label, count = encoder.table.label, 0
-        spill = attempt.rows[label] = Spill()
+        chunks: list[bytes] | Spill = []
         for n, chunk, added in encoder.encode(() if rows is None else rows):
-            spill.append(chunk)
+            if chunks and not isinstance(chunks, Spill):
+                chunks = Spill(chunks)
+            chunks.append(chunk)
             count += n
             if added:
                 attempt.added[label] = attempt.added.get(label, frozenset()) | added
+        attempt.rows[label] = chunks
         attempt.facts.setdefault("rows", {})[label] = count
 
     def _artifacts(self, attempt: Attempt, step: Step, made: Any) -> None:
@@ -247,11 +257,14 @@ class Path:
 
     async def stage(self, attempts: Sequence[Attempt]) -> None:
         """Make the bytes of these attempts durable: touched in the ledger first, then written."""
+        attempts = [a for a in attempts if not a.staged]
         using = [a for a in attempts if a.spools and isinstance(a.verdict, (Finalized, Quarantine))]
         sizes = {digest: s.size for a in using for digest, s in a.spools.items() if len(digest) == 32}
         generations = await objects.touch(self._db, self.at.store, sizes)
-        await asyncio.to_thread(self._keep, using, generations)
+        if using:
+            await asyncio.to_thread(self._keep, using, generations)
         for attempt in attempts:
+            attempt.staged = True
             if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
                 attempt.reach(Status.STAGED, Point.STAGED)
 
@@ -307,8 +320,6 @@ class Path:
                     version=head.version + 1 if head else 1,
                     predecessor=head.entry if head else None,
                     removed=claim.removed,
-                    event_time=claim.event_time,
-                    sequence=claim.sequence,
                     content=content,
                     effect=effect_key(
                         pipeline=p.name,
@@ -329,14 +340,13 @@ class Path:
         return settlement
 
     def _judge(self, claim: Claim, began: float, error: BaseException) -> Retry | Quarantine | Release:
-        settlement_now = Settlement(claim, Finalized(), [], began).now()
         if isinstance(error, errors.LedgerUnavailable):
             return Release("ledger_unavailable")  # our outage, not the entry's fault
         verdict = judge(
             error,
             attempts=claim.attempts,
             first_at=claim.first_at,
-            now=settlement_now,
+            now=database_now(claim, began),
             plan=self.declared.retry,
             chance=random.random(),
         )

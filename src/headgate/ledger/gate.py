@@ -41,7 +41,7 @@ class Head:
     event_time: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Claim:
     """An entry that is ours to work on, until its worker's lease ends."""
 

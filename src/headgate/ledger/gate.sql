@@ -82,7 +82,9 @@ BEGIN
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            t.first_at, t.claimed_at, t.due_at IS NOT NULL, t.upstream,
            e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data,
-           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time
+           h.entry, h.version, h.removed, h.content, h.effect,
+           (SELECT o.sequence FROM headgate.entry o WHERE o.id = h.entry),
+           (SELECT o.event_time FROM headgate.entry o WHERE o.id = h.entry)
     FROM taken t
     JOIN headgate.entry e ON e.id = t.id
     LEFT JOIN headgate.publication h ON h.pipeline = p AND h.uri = e.uri AND h.successor IS NULL

@@ -144,7 +144,7 @@ async def _receive(
         [f for _, f in told],
         [e.kind == "removed" for e, _ in told],
         [e.sequence for e, _ in told],
-        [e.subject for e, _ in told],
+        [e.subject or e.uri for e, _ in told],
         [e.document() for e, _ in told],
         [e.data for e, _ in told],
     )

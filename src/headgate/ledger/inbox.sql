@@ -1,8 +1,9 @@
 -- function: receive
 -- Take in N deliveries in one statement: admit the new ones, count the others.
 -- Keys arrive sorted and without repeats; two receivers of the same keys would deadlock otherwise.
--- Plans are pinned: on a fresh table the planner would guess a sequential scan and keep it.
--- Answers one row per delivery that is not new: its entry, and whether the payload differs.
+-- Joins are pinned to hashing: the planner takes an array for ten rows and would loop over a
+-- thousand of them a thousand times.
+-- Answers how many were new, the keys that were not, and those of them whose payload differs.
 CREATE OR REPLACE FUNCTION headgate.receive(
     p smallint, from_source text, deliveries bigint,
     keys bytea[], uris text[], event_times timestamptz[], received timestamptz[],
@@ -12,41 +13,36 @@ LANGUAGE plpgsql AS $$
 DECLARE
     fresh bytea[];
 BEGIN
-    WITH told AS MATERIALIZED (
-        SELECT * FROM unnest(keys, uris, event_times, received, prints, gone, sequences, subjects, envelopes, datas)
-            AS t(key, uri, event_time, received_at, fingerprint, removed, sequence, subject, envelope, data)),
-    admit AS (
+    WITH admit AS (
         INSERT INTO headgate.entry (pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
-        SELECT p, t.key, t.uri, t.event_time, t.received_at, t.fingerprint, t.removed, t.sequence, t.envelope, t.data
-        FROM told t
+        SELECT p, t.* FROM unnest(keys, uris, event_times, received, prints, gone, sequences, envelopes, datas) AS t
         ON CONFLICT (pipeline, key) DO NOTHING
-        RETURNING id, entry.key, entry.uri),
+        RETURNING id, entry.key),
     enqueue AS (
         INSERT INTO headgate.work (pipeline, id, subject)
-        SELECT p, a.id, hashtextextended(coalesce(t.subject, a.uri), p)
-        FROM admit a JOIN told t ON t.key = a.key)
+        SELECT p, a.id, hashtextextended(t.subject, p)
+        FROM admit a JOIN unnest(keys, subjects) AS t(key, subject) ON t.key = a.key
+        ORDER BY a.id)
     SELECT array_agg(a.key) INTO fresh FROM admit a;
 
     admitted := coalesce(cardinality(fresh), 0);
-    -- The usual case first: everything was new, and nothing was said twice.
-    IF admitted < deliveries THEN
-        IF admitted < cardinality(keys) THEN
-            WITH again AS (
-                SELECT e.id, t.key, t.fingerprint, t.envelope, e.fingerprint <> t.fingerprint AS differs
-                FROM unnest(keys, prints, envelopes) AS t(key, fingerprint, envelope)
-                JOIN headgate.entry e ON e.pipeline = p AND e.key = t.key
-                WHERE NOT t.key = ANY (coalesce(fresh, '{}'))),
-            counted AS (
-                INSERT INTO headgate.redelivery AS r (entry, times, conflicts, last_at)
-                SELECT a.id, 1, a.differs::int, clock_timestamp() FROM again a ORDER BY a.id
-                ON CONFLICT (entry) DO UPDATE SET times = r.times + 1,
-                    conflicts = r.conflicts + excluded.conflicts, last_at = excluded.last_at),
-            recorded AS (
-                INSERT INTO headgate.conflict (entry, fingerprint, envelope)
-                SELECT a.id, a.fingerprint, a.envelope FROM again a WHERE a.differs)
-            SELECT array_agg(a.key), array_agg(a.key) FILTER (WHERE a.differs)
-            INTO known, conflicting FROM again a;
-        END IF;
+    IF admitted < cardinality(keys) THEN
+        SELECT array_agg(k.key) INTO known FROM unnest(keys) AS k(key)
+        WHERE NOT EXISTS (SELECT FROM unnest(fresh) AS f(key) WHERE f.key = k.key);
+        WITH again AS (
+            SELECT e.id, t.key, t.fingerprint, t.envelope, e.fingerprint <> t.fingerprint AS differs
+            FROM unnest(keys, prints, envelopes) AS t(key, fingerprint, envelope)
+            JOIN (SELECT o.id, o.key, o.fingerprint FROM headgate.entry o
+                  WHERE o.pipeline = p AND o.key = ANY (known)) AS e ON e.key = t.key),
+        counted AS (
+            INSERT INTO headgate.redelivery AS r (entry, times, conflicts, last_at)
+            SELECT a.id, 1, a.differs::int, clock_timestamp() FROM again a ORDER BY a.id
+            ON CONFLICT (entry) DO UPDATE SET times = r.times + 1,
+                conflicts = r.conflicts + excluded.conflicts, last_at = excluded.last_at),
+        recorded AS (
+            INSERT INTO headgate.conflict (entry, fingerprint, envelope)
+            SELECT a.id, a.fingerprint, a.envelope FROM again a WHERE a.differs)
+        SELECT array_agg(a.key) INTO conflicting FROM again a WHERE a.differs;
     END IF;
 
     INSERT INTO headgate.tally AS y (pipeline, source, slot, received, admitted, duplicate, conflict)
@@ -56,7 +52,7 @@ BEGIN
     ON CONFLICT (pipeline, source, slot) DO UPDATE SET
         received = y.received + excluded.received, admitted = y.admitted + excluded.admitted,
         duplicate = y.duplicate + excluded.duplicate, conflict = y.conflict + excluded.conflict;
-END $$ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off;
+END $$ SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off;
 
 -- function: notice
 -- The compare-and-swap of a polled source: whoever saw the uri as it is known may number its next

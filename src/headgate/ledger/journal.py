@@ -24,7 +24,7 @@ SEAL = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Line:
     """How one attempt ended. `published` is what it made visible, in the words of the publication."""
 

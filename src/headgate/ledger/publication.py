@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
-from headgate.pg import Link, queries
+from headgate.pg import Database, Link, queries
 
 Q = queries.load(__file__)
 
 PUBLISH = (
     "SELECT headgate.publish($1, $2, $3::bigint[], $4::text[], $5::int[], $6::bigint[], $7::bool[],"
-    " $8::timestamptz[], $9::text[], $10::bytea[], $11::bytea[], $12::text[])"
+    " $8::bytea[], $9::bytea[], $10::text[], $11)"
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Publication:
     """A version of what one uri stands for. `artifacts` is a JSON array, or None."""
 
@@ -25,8 +24,6 @@ class Publication:
     version: int
     predecessor: int | None
     removed: bool
-    event_time: datetime
-    sequence: str | None
     content: bytes
     effect: bytes
     artifacts: str | None
@@ -35,11 +32,14 @@ class Publication:
 async def publish(
     link: Link, pipeline: int, deployment: int, publications: Sequence[Publication]
 ) -> set[int]:
-    """Make these the heads of their uris; the entries that made it."""
+    """Make these the heads of their uris; the entries that lost a race, in which case none did.
+
+    Raises a unique violation when a first version finds a head: ask `with_heads` whose.
+    """
     if not publications:
         return set()
     told = sorted(publications, key=lambda p: p.uri)
-    made: list[int] = await link.fetchval(
+    lost: list[int] = await link.fetchval(
         PUBLISH,
         pipeline,
         deployment,
@@ -48,10 +48,16 @@ async def publish(
         [p.version for p in told],
         [p.predecessor for p in told],
         [p.removed for p in told],
-        [p.event_time for p in told],
-        [p.sequence for p in told],
         [p.content for p in told],
         [p.effect for p in told],
         [p.artifacts for p in told],
+        any(p.predecessor is not None for p in told),
     )
-    return set(made)
+    return set(lost)
+
+
+async def with_heads(db: Database, pipeline: int, publications: Sequence[Publication]) -> set[int]:
+    """First versions whose uri has a head by now."""
+    first = {p.uri: p.entry for p in publications if p.predecessor is None}
+    rows = await db.fetch(Q.taken, pipeline, list(first))
+    return {first[r["uri"]] for r in rows}

@@ -1,37 +1,44 @@
 -- function: publish
 -- Make N publications the heads of their uris, each only if the head is still the one it was
--- derived from. Answers those that made it; the others lost a race and have to be derived again.
+-- derived from. Answers those that could not move their predecessor: they lost a race and have to
+-- be derived again. A first version that finds a head after all fails on the unique index
+-- `publication_head`; that is rare, and looking first would cost every insert.
 -- Uris arrive sorted: two committers lock heads in the same order.
 CREATE OR REPLACE FUNCTION headgate.publish(
     p smallint, deployed int, entries bigint[], uris text[], versions int[], predecessors bigint[],
-    gone boolean[], times timestamptz[], sequences text[], contents bytea[], effects bytea[],
-    named text[]) RETURNS bigint[]
+    gone boolean[], contents bytea[], effects bytea[], named text[], moves boolean) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
-    made bigint[];
+    lost bigint[] := '{}';
 BEGIN
-    IF EXISTS (SELECT FROM unnest(predecessors) AS t(id) WHERE t.id IS NOT NULL) THEN
+    IF moves THEN
         PERFORM FROM headgate.publication o
         WHERE o.entry = ANY (predecessors) ORDER BY o.uri FOR UPDATE;
-        UPDATE headgate.publication o SET successor = t.entry
+        WITH moved AS (
+            UPDATE headgate.publication o SET successor = t.entry
+            FROM unnest(entries, predecessors) AS t(entry, predecessor)
+            WHERE o.entry = t.predecessor AND o.successor IS NULL
+            RETURNING o.entry)
+        SELECT coalesce(array_agg(t.entry), '{}') INTO lost
         FROM unnest(entries, predecessors) AS t(entry, predecessor)
-        WHERE o.entry = t.predecessor AND o.successor IS NULL;
+        WHERE t.predecessor IS NOT NULL AND NOT EXISTS (SELECT FROM moved m WHERE m.entry = t.predecessor);
+        IF cardinality(lost) > 0 THEN
+            RETURN lost;
+        END IF;
     END IF;
-    WITH made_now AS (
-        INSERT INTO headgate.publication
-            (entry, pipeline, deployment, uri, version, predecessor, removed, event_time, sequence,
-             content, effect, artifacts)
-        SELECT t.entry, p, deployed, t.uri, t.version, t.predecessor, t.removed, t.event_time,
-               t.sequence, t.content, t.effect, t.artifacts::jsonb
-        FROM unnest(entries, uris, versions, predecessors, gone, times, sequences, contents, effects, named)
-            AS t(entry, uri, version, predecessor, removed, event_time, sequence, content, effect, artifacts)
-        WHERE t.predecessor IS NULL OR EXISTS (
-            SELECT FROM headgate.publication o WHERE o.entry = t.predecessor AND o.successor = t.entry)
-        ON CONFLICT (pipeline, uri) WHERE successor IS NULL DO NOTHING
-        RETURNING entry)
-    SELECT coalesce(array_agg(m.entry), '{}') INTO made FROM made_now m;
-    RETURN made;
-END $$ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off;
+    INSERT INTO headgate.publication
+        (entry, pipeline, deployment, uri, version, predecessor, removed, content, effect, artifacts)
+    SELECT t.entry, p, deployed, t.uri, t.version, t.predecessor, t.removed, t.content, t.effect,
+           t.artifacts::jsonb
+    FROM unnest(entries, uris, versions, predecessors, gone, contents, effects, named)
+        AS t(entry, uri, version, predecessor, removed, content, effect, artifacts);
+    RETURN lost;
+END $$ SET enable_seqscan = off SET enable_mergejoin = off;
+
+-- name: taken
+-- Which of these uris have a head, whatever a claim saw.
+SELECT uri FROM headgate.publication
+WHERE pipeline = $1 AND uri = ANY ($2::text[]) AND successor IS NULL
 
 -- name: head_of
 SELECT * FROM headgate.publication WHERE pipeline = $1 AND uri = $2 AND successor IS NULL

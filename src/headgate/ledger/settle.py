@@ -31,7 +31,7 @@ from .apply import apply
 from .inbox import Registered
 from .journal import seal
 from .rows import Produced, RowsTable
-from .settlement import Settlement
+from .settlement import Settlement, database_now
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
 _NOBODYS_FAULT = (
@@ -101,6 +101,16 @@ class Settler:
                 for s in batch:
                     if s.claim.id in raced.entries:
                         s.verdict = Release("raced")
+            except asyncpg.UniqueViolationError as error:
+                _restore(batch, verdicts)
+                if error.constraint_name != "publication_head":
+                    await self._blame(batch, error)
+                    return
+                new = [s.publication for s in batch if s.publication is not None]
+                late = await publication.with_heads(self._db, self._at.pipeline, new)
+                for s in batch:
+                    if s.claim.id in late:
+                        s.verdict = Release("raced")
             except _NOBODYS_FAULT:
                 _restore(batch, verdicts)
                 tries += 1
@@ -110,16 +120,21 @@ class Settler:
                 raise
             except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
                 _restore(batch, verdicts)
-                effects = [s for s in batch if isinstance(s.verdict, Finalized)]
-                if not effects:
-                    raise
-                if len(batch) > 1:
-                    half = len(batch) // 2
-                    await self._settle(batch[:half])
-                    await self._settle(batch[half:])
-                    return
-                batch[0].verdict = self._judge(batch[0], error)
+                await self._blame(batch, error)
+                return
         self._report(batch, lost)
+
+    async def _blame(self, batch: list[Settlement], error: Exception) -> None:
+        """An error of the data is one entry's: halve the batch until it stands alone."""
+        if not any(isinstance(s.verdict, Finalized) for s in batch):
+            raise error
+        if len(batch) > 1:
+            half = len(batch) // 2
+            await self._settle(batch[:half])
+            await self._settle(batch[half:])
+        else:
+            batch[0].verdict = self._judge(batch[0], error)
+            await self._settle(batch)
 
     async def _once(self, batch: list[Settlement]) -> set[int]:
         at = self._at
@@ -178,9 +193,8 @@ class Settler:
     async def _promote(self, link: Link, live: list[Settlement]) -> None:
         ready = [s for s in live if isinstance(s.verdict, Finalized)]
         new = [s.publication for s in ready if s.publication is not None]
-        made = await publication.publish(link, self._at.pipeline, self._at.deployment, new)
-        if len(made) < len(new):
-            raise _Raced({p.entry for p in new} - made)
+        if lost := await publication.publish(link, self._at.pipeline, self._at.deployment, new):
+            raise _Raced(lost)
         using = [s for s in live if isinstance(s.verdict, (Finalized, Quarantine)) and s.objects]
         kept = await object.keep(link, self._at.store, [o for s in using for o in s.objects])
         gone = {s.claim.id for s in using if any(digest not in kept for digest, _ in s.objects)}
@@ -207,7 +221,7 @@ class Settler:
                         )  # fmt: skip
                     )
                 case Release():
-                    due = s.now() if c.waited else None
+                    due = database_now(c, s.began) if c.waited else None
                     first = c.first_at if c.attempts > 1 else None
                     back.append(
                         gate.Stay(

@@ -13,6 +13,7 @@ import socket
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -30,9 +31,34 @@ from .journal import Line, seal
 Q = queries.load(__file__)
 
 
+def here() -> str:
+    """This host, this boot, this process namespace: where a pid means one process."""
+    host = socket.gethostname()
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()[:8]
+        space = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return host
+    return f"{host} {boot} {space}"
+
+
 async def register(db: Database, name: str, lease_seconds: float) -> int:
     """A new worker with a fresh lease."""
-    return await db.fetchval(Q.register, name, socket.gethostname(), os.getpid(), lease_seconds)
+    return await db.fetchval(Q.register, name, here(), os.getpid(), lease_seconds)
+
+
+async def bury_dead_here(db: Database) -> list[int]:
+    """Free the work of workers of this host whose process is gone: no need to wait for a lease."""
+    buried: list[int] = []
+    for row in await db.fetch(Q.unburied, here()):
+        try:
+            os.kill(row["pid"], 0)
+        except ProcessLookupError:
+            if await bury(db, row["id"], "process gone", running=None):
+                buried.append(row["id"])
+        except PermissionError:
+            pass  # somebody's process; the lease decides
+    return buried
 
 
 async def beat(db: Database, workers: Sequence[int], lease_seconds: float) -> set[int]:

@@ -15,6 +15,9 @@ SELECT id FROM headgate.worker
 WHERE buried_at IS NULL AND alive_until <= clock_timestamp()
 ORDER BY id
 
+-- name: unburied
+SELECT id, pid FROM headgate.worker WHERE buried_at IS NULL AND host = $1 ORDER BY id
+
 -- name: bury
 -- Only one of several undertakers gets the row.
 UPDATE headgate.worker SET buried_at = clock_timestamp(), buried_why = $2

@@ -1,60 +1,36 @@
 """Declared rows: a table, its key, and a schema that types and coerces what a handler yields.
 
 A schema is a TypedDict, a dataclass or a pydantic model. Text from a CSV becomes what the schema
-says or the object is quarantined, naming the row and the field. Nothing is guessed.
+says or the object is quarantined, naming the row and the field. Nothing is guessed, and nothing is
+passed on that Postgres could only refuse at the commit, where no row has a number any more.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
-import types
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, time, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
-from typing import (
-    Annotated, Any, Literal, NotRequired, Required, Union, cast, get_args, get_origin,
-    get_type_hints, is_typeddict,
-)  # fmt: skip
-from uuid import UUID
+from typing import Any, Literal, cast
 
 import orjson
-import typing_extensions
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+from pydantic_core import PydanticSerializationError
 
 from headgate.errors import PipelineError, SchemaError
+
+from .columns import IDENTIFIER, Column, columns, is_name, readable
 
 NewColumns = Literal["quarantine", "add", "ignore"]
 CHUNK = 1000
 
-IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
-OURS = "_headgate_"
-
-_TYPES: dict[type, str] = {
-    str: "text",
-    bool: "boolean",
-    int: "bigint",
-    float: "double precision",
-    Decimal: "numeric",
-    datetime: "timestamptz",
-    date: "date",
-    time: "time",
-    timedelta: "interval",
-    UUID: "uuid",
-    bytes: "bytea",
-    dict: "jsonb",
-    list: "jsonb",
-}
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Column:
-    """A column as the schema declares it."""
-
-    name: str
-    type: str
-    nullable: bool
+# An odd number of backslashes: the escape, not a text about it.
+_NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+# A dataclass is as wrong as whoever filled it: its instances are checked like dictionaries.
+_CONFIG = ConfigDict(revalidate_instances="always")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -76,100 +52,47 @@ class Table:
 def declare(
     table: str, *, key: str | Iterable[str], schema: type, new_columns: NewColumns = "quarantine"
 ) -> Table:
-    """Check a declaration and turn it into a `Table`. Raises `PipelineError` that says what is wrong."""
+    """Check a declaration, make it a `Table`. Raises `PipelineError` that says what is wrong."""
     parts = table.split(".")
     if len(parts) > 2 or not all(IDENTIFIER.fullmatch(p) for p in parts):
         raise PipelineError(
             f"rows({table!r}): not a table name",
             hint='use letters, digits and _, as in "reading" or "weather.reading"',
         )
-    columns = tuple(_columns(table, schema))
-    names = {c.name for c in columns}
+    declared = tuple(columns(table, schema))
+    names = {c.name for c in declared}
     keys = (key,) if isinstance(key, str) else tuple(key)
     if not keys or len(set(keys)) != len(keys):
-        raise PipelineError(f"rows({table!r}): key needs one or more different columns, got {keys!r}")
+        raise PipelineError(
+            f"rows({table!r}): key needs one or more different columns, got {keys!r}"
+        )
     for k in keys:
         if k not in names:
             raise PipelineError(
                 f"rows({table!r}): key column {k!r} is not in {schema.__name__}",
                 hint=f"its columns are {', '.join(sorted(names))}",
             )
-    columns = tuple(
-        dataclasses.replace(c, nullable=False) if c.name in keys else c for c in columns
+    declared = tuple(
+        dataclasses.replace(c, nullable=False) if c.name in keys else c for c in declared
     )
     if new_columns not in ("quarantine", "add", "ignore"):
         raise PipelineError(
-            f"rows({table!r}): new_columns={new_columns!r}", hint='use "quarantine", "add" or "ignore"'
+            f"rows({table!r}): new_columns={new_columns!r}",
+            hint='use "quarantine", "add" or "ignore"',
         )
-    adapter: TypeAdapter[list[Any]] = TypeAdapter(list[_readable(schema)])
     owner = parts[0] if len(parts) == 2 else None
-    return Table(owner, parts[-1], keys, columns, new_columns, adapter)
+    return Table(owner, parts[-1], keys, declared, new_columns, _adapter(table, schema, keys))
 
 
-def _readable(schema: Any) -> Any:
-    """The schema as pydantic takes it: before Python 3.12 it wants typing_extensions' TypedDict."""
-    if not is_typeddict(schema):
-        return schema
-    hints = get_type_hints(schema, include_extras=True)
-    fields = {
-        name: hint
-        if name in schema.__required_keys__ or get_origin(hint) is NotRequired
-        else NotRequired[hint]
-        for name, hint in hints.items()
-    }
-    return typing_extensions.TypedDict(schema.__name__, fields)
-
-
-def _columns(table: str, schema: type) -> Iterator[Column]:
-    if not (
-        is_typeddict(schema)
-        or dataclasses.is_dataclass(schema)
-        or (isinstance(schema, type) and issubclass(schema, BaseModel))
-    ):
-        raise PipelineError(
-            f"rows({table!r}): schema must be a TypedDict, a dataclass or a pydantic model,"
-            f" got {schema!r}"
-        )
+def _adapter(table: str, schema: type, keys: tuple[str, ...]) -> TypeAdapter[list[Any]]:
+    rows: Any = list.__class_getitem__(readable(schema, keys))
     try:
-        hints = get_type_hints(schema, include_extras=True)
-    except NameError as error:
-        raise PipelineError(f"rows({table!r}): {schema.__name__}: {error}") from error
-    if not hints:
-        raise PipelineError(f"rows({table!r}): {schema.__name__} has no fields")
-    for name, hint in hints.items():
-        if not IDENTIFIER.fullmatch(name) or name.lower().startswith(OURS):
-            raise PipelineError(
-                f"rows({table!r}): {name!r} cannot be a column",
-                hint=f"use letters, digits and _; names beginning with {OURS} are ours",
-            )
-        kind, nullable = _postgres_type(table, name, hint)
-        yield Column(name, kind, nullable)
-
-
-def _postgres_type(table: str, name: str, hint: Any) -> tuple[str, bool]:
-    origin = get_origin(hint)
-    if origin is NotRequired:
-        return _postgres_type(table, name, get_args(hint)[0])[0], True
-    if origin in (Annotated, Required):
-        return _postgres_type(table, name, get_args(hint)[0])
-    if origin in (Union, types.UnionType):
-        rest = [a for a in get_args(hint) if a is not type(None)]
-        if len(rest) == 1:
-            return _postgres_type(table, name, rest[0])[0], True
-    if origin is Literal:
-        return "text", None in get_args(hint)
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        return "text", False
-    plain = origin or hint
-    if isinstance(plain, type):
-        for base in plain.__mro__:
-            if base in _TYPES:
-                return _TYPES[base], False
-    raise PipelineError(
-        f"rows({table!r}): no column type for {name}: {hint!r}",
-        hint="use str, int, float, Decimal, bool, datetime, date, time, timedelta, UUID, bytes,"
-        " dict, list, an Enum or a Literal; add | None when it may be empty",
-    )
+        return TypeAdapter(rows, config=_CONFIG)
+    except (PydanticUserError, PydanticSchemaGenerationError) as error:
+        raise PipelineError(
+            f"rows({table!r}): {schema.__name__}: {str(error).partition(chr(10))[0]}",
+            hint="a TypedDict inside another one is imported from typing_extensions",
+        ) from error
 
 
 class Encoder:
@@ -180,10 +103,17 @@ class Encoder:
         self._fields = frozenset(c.name for c in table.columns)
         # In a CSV an empty cell of a nullable column that is not text means "no value".
         self._blank = tuple(c.name for c in table.columns if c.nullable and c.type != "text")
-        self._times = tuple(c.name for c in table.columns if c.type == "timestamptz")
+        self._needed = tuple(c.name for c in table.columns if not c.nullable)
+        self._times = self._typed("timestamptz")
+        self._integers = self._typed("bigint")
+        self._floats = self._typed("double precision")
+        self._documents = self._typed("jsonb")
+
+    def _typed(self, kind: str) -> tuple[str, ...]:
+        return tuple(c.name for c in self.table.columns if c.type == kind)
 
     def encode(self, rows: Iterable[Any]) -> Iterator[tuple[int, bytes, frozenset[str]]]:
-        """JSON arrays of up to `CHUNK` rows: how many, the text, and columns the schema does not have."""
+        """JSON arrays of up to `CHUNK` rows: how many, the text, and columns that are new."""
         chunk: list[Any] = []
         seen = 0
         for row in _each(rows):
@@ -196,48 +126,118 @@ class Encoder:
             yield self._encode(chunk, seen)
 
     def _encode(self, chunk: list[Any], seen: int) -> tuple[int, bytes, frozenset[str]]:
+        extras = self._prepare(chunk, seen)
+        try:
+            checked = self.table.adapter.validate_python(chunk)
+            plain: list[dict[str, Any]]
+            plain = self.table.adapter.dump_python(checked, warnings="error")
+        except ValidationError as error:
+            raise SchemaError(_explain(self.table, error, seen)) from None
+        except PydanticSerializationError as error:
+            raise SchemaError(f"{self.table.label}: rows {seen + 1}…: {error}") from None
+        self._fit(plain, seen)
+        for n, extra in extras.items():
+            plain[n] |= extra
+        added = frozenset(name for extra in extras.values() for name in extra)
+        return len(plain), self._dump(plain, seen), added
+
+    def _prepare(self, chunk: list[Any], seen: int) -> dict[int, dict[str, Any]]:
+        """Set aside what the schema has no column for, and empty the blank cells."""
         extras: dict[int, dict[str, Any]] = {}
         for n, row in enumerate(chunk):
             if isinstance(row, dict):
                 given = cast("dict[str, Any]", row)
-                if not given.keys() <= self._fields:
-                    extras[n] = self._extra(given, seen + n + 1)
-                for name in self._blank:
-                    if given.get(name) == "":
-                        chunk[n] = given = {**given, name: None}
-        try:
-            checked = self.table.adapter.validate_python(chunk)
-        except ValidationError as error:
-            raise SchemaError(_explain(self.table, error, seen)) from None
-        plain: list[dict[str, Any]] = self.table.adapter.dump_python(checked)
+            elif isinstance(row, Mapping):
+                chunk[n] = given = dict(cast("Mapping[str, Any]", row))
+            else:
+                if isinstance(row, BaseModel) and row.model_extra:
+                    extras[n] = self._extra(row.model_extra, seen + n + 1)
+                continue
+            if not given.keys() <= self._fields:
+                extras[n] = self._extra(given, seen + n + 1)
+            for name in self._blank:
+                if given.get(name) == "":
+                    chunk[n] = given = {**given, name: None}
+        return extras
+
+    def _extra(self, row: Mapping[Any, Any], n: int) -> dict[str, Any]:
+        unknown = [k for k in row if k not in self._fields]
+        if self.table.new_columns == "ignore":
+            return {}
+        if None in unknown:  # where csv.DictReader puts the cells beyond the header
+            raise SchemaError(
+                f"{self.table.label}: row {n} has more cells than the header",
+                reason="new_column",
+                hint='repair the file, or say rows(..., new_columns="ignore")',
+            )
+        if self.table.new_columns == "quarantine":
+            raise SchemaError(
+                f"{self.table.label}: row {n} has column {unknown[0]!r}, which the schema has not",
+                reason="new_column",
+                hint='declare it, or say rows(..., new_columns="add") or "ignore"',
+            )
+        for name in unknown:
+            if not is_name(name):
+                raise SchemaError(
+                    f"{self.table.label}: row {n} has {name!r}, which cannot be a column",
+                    reason="new_column",
+                    hint='rename it in the handler, or say rows(..., new_columns="ignore")',
+                )
+        return {k: None if row[k] is None else str(row[k]) for k in unknown}
+
+    def _fit(self, plain: list[dict[str, Any]], seen: int) -> None:
+        """Make the values such that JSON and the column's type can hold them."""
         for name in self._times:
             for row in plain:
                 value = row.get(name)
                 # A time without a zone would be read in the server's zone. Here it is UTC, always.
                 if isinstance(value, datetime) and value.tzinfo is None:
                     row[name] = value.replace(tzinfo=UTC)
-        for n, extra in extras.items():
-            plain[n] |= extra
-        added = frozenset(name for extra in extras.values() for name in extra)
-        try:
-            return len(plain), orjson.dumps(plain, default=_json), added
-        except orjson.JSONEncodeError as error:
-            raise SchemaError(f"{self.table.label}: rows {seen + 1}…: {error}") from None
+        for name in self._integers:
+            for n, row in enumerate(plain, seen + 1):
+                value = row.get(name)
+                if type(value) is int and not -0x8000000000000000 <= value <= 0x7FFFFFFFFFFFFFFF:
+                    raise self._wrong(n, name, "the integer does not fit into 64 bits")
+        for name in self._floats:
+            for row in plain:
+                value = row.get(name)
+                # JSON has no word for these, and a null would be another value.
+                if isinstance(value, float) and not math.isfinite(value):
+                    row[name] = str(value)
+        for name in self._documents:
+            for n, row in enumerate(plain, seen + 1):
+                if not _is_finite(row.get(name)):
+                    raise self._wrong(n, name, "NaN and Infinity cannot be stored inside JSON")
 
-    def _extra(self, row: Mapping[str, Any], n: int) -> dict[str, Any]:
-        unknown = [k for k in row if k not in self._fields]
-        if self.table.new_columns == "ignore":
-            return {}
-        # csv.DictReader puts the cells beyond the header under None.
-        nameable = all(IDENTIFIER.fullmatch(str(k)) for k in unknown) and None not in row
-        if self.table.new_columns == "quarantine" or not nameable:
-            name = "more cells than the header" if None in row else f"column {unknown[0]!r}"
-            raise SchemaError(
-                f"{self.table.label}: row {n} has {name}, which the schema does not have",
-                reason="new_column",
-                hint='declare it, or say rows(..., new_columns="add") or "ignore"',
-            )
-        return {k: None if row[k] is None else str(row[k]) for k in unknown}
+    def _dump(self, plain: list[dict[str, Any]], seen: int) -> bytes:
+        try:
+            text = _dumps(plain)
+        except orjson.JSONEncodeError as error:
+            raise self._blame(plain, seen) or SchemaError(
+                f"{self.table.label}: rows {seen + 1}…: {error}"
+            ) from None
+        if b"\\u0000" in text and (blamed := self._blame(plain, seen)) is not None:
+            raise blamed
+        if b":null" in text:
+            for n, row in enumerate(plain, seen + 1):
+                for name in self._needed:
+                    if row.get(name) is None:
+                        raise self._wrong(n, name, "the column may not be empty")
+        return text
+
+    def _blame(self, plain: list[dict[str, Any]], seen: int) -> SchemaError | None:
+        """The first value that cannot be stored, looked for only when there is one."""
+        for n, row in enumerate(plain, seen + 1):
+            for name, value in row.items():
+                try:
+                    if _NUL.search(_dumps(value)):
+                        return self._wrong(n, name, "text cannot hold the character NUL")
+                except orjson.JSONEncodeError as error:
+                    return self._wrong(n, name, str(error))
+        return None
+
+    def _wrong(self, n: int, name: str, why: str) -> SchemaError:
+        return SchemaError(f"{self.table.label}: row {n}: {name}: {why}")
 
 
 def _each(rows: Any) -> Iterator[Any]:
@@ -245,7 +245,8 @@ def _each(rows: Any) -> Iterator[Any]:
         yield from _arrow(rows)
         return
     if isinstance(rows, (str, bytes, Mapping)) or not hasattr(rows, "__iter__"):
-        raise SchemaError(f"a rows handler yields rows; it returned a {type(rows).__name__}")
+        kind = type(cast("object", rows)).__name__
+        raise SchemaError(f"a rows handler yields rows; it returned a {kind}")
     for row in rows:
         if hasattr(row, "__arrow_c_stream__"):
             yield from _arrow(row)
@@ -255,16 +256,16 @@ def _each(rows: Any) -> Iterator[Any]:
 
 def _arrow(stream: Any) -> Iterator[Any]:
     try:
-        import pyarrow as pa  # noqa: PLC0415  (an extra, imported where it is used)
+        import pyarrow  # pyright: ignore[reportMissingTypeStubs]  (it has none)
     except ImportError:
         raise PipelineError(
             "a rows handler returned an Arrow stream, and pyarrow is not installed",
             hint="pip install 'headgate[arrow]'",
         ) from None
-    reader = cast("Any", pa).RecordBatchReader.from_stream(stream)
+    reader = cast("Any", pyarrow).RecordBatchReader.from_stream(stream)
     for batch in reader:
-        for slice_ in range(0, batch.num_rows, CHUNK):
-            yield from batch.slice(slice_, CHUNK).to_pylist()
+        for start in range(0, batch.num_rows, CHUNK):
+            yield from batch.slice(start, CHUNK).to_pylist()
 
 
 def _explain(table: Table, error: ValidationError, seen: int) -> str:
@@ -278,6 +279,26 @@ def _explain(table: Table, error: ValidationError, seen: int) -> str:
     return f"{table.label}: row {number}: {said}{first['msg']}, got {given[:80]}{more}"
 
 
+def _is_finite(value: Any) -> bool:
+    match value:
+        case float():
+            return math.isfinite(value)
+        case dict():
+            return all(map(_is_finite, cast("dict[Any, Any]", value).values()))
+        case list() | tuple() | set() | frozenset():
+            return all(map(_is_finite, cast("Iterable[Any]", value)))
+        case _:
+            return True
+
+
+def _dumps(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, default=_json)
+    except orjson.JSONEncodeError:
+        # dict[int, …] is a fair type for a column. It is slower, so only where it is needed.
+        return orjson.dumps(value, default=_json, option=orjson.OPT_NON_STR_KEYS)
+
+
 def _json(value: Any) -> Any:
     match value:
         case Decimal():
@@ -285,9 +306,8 @@ def _json(value: Any) -> Any:
         case bytes():
             return "\\x" + value.hex()
         case timedelta():
-            return f"{value.total_seconds()} seconds"
+            return f"{value.days} days {value.seconds} seconds {value.microseconds} microseconds"
         case set() | frozenset():
             return sorted(cast("set[Any]", value))
         case _:
             raise TypeError(f"a {type(value).__name__} cannot be stored")
-

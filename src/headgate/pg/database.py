@@ -104,9 +104,9 @@ class Database:
         try:
             yield link
         finally:
-            # The block is over, and may have committed: a server that dies while the
-            # connection is tidied up must not make it look as if it failed.
-            with suppress(driver.PostgresError, driver.InterfaceError, OSError):
+            # The block is over, and may have committed: a server that dies while the connection
+            # is tidied up must not make it look as if it failed. The pool drops such a one.
+            with suppress(Exception):
                 await self._pool.release(raw)
 
     @asynccontextmanager

@@ -19,8 +19,9 @@ _SLOT = struct.Struct("=qd")
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """An entry whose handler is at work, and for how long."""
+    """An entry whose handler is at work, in which slot and for how long."""
 
+    slot: int
     entry: int
     seconds: float
 
@@ -53,11 +54,7 @@ class Marker:
         """Entries whose handlers are at work."""
         now = time.monotonic()
         slots = (_SLOT.unpack_from(self._map, n * _SLOT.size) for n in range(self.slots))
-        return [Running(entry, now - since) for entry, since in slots if entry]
-
-    def clear(self) -> None:
-        for slot in range(self.slots):
-            self.end(slot)
+        return [Running(n, entry, now - since) for n, (entry, since) in enumerate(slots) if entry]
 
     def close(self) -> None:
         self._map.close()

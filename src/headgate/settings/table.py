@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
-from typing import NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 
 from .kind import (
     Kind,
@@ -19,6 +19,10 @@ from .kind import (
     split_crash_point,
     whole,
 )
+
+if TYPE_CHECKING:
+    from headgate.runtime.ledger_home import Ledger
+    from headgate.runtime.tuning import Tuning
 
 T = TypeVar("T")
 Derive = Callable[[Mapping[str, float]], float]
@@ -232,6 +236,19 @@ class Settings:
             value = cast("object", getattr(self, name))
             if not about.testing or value:
                 yield Row(name, shown(name, value), self.origin(name), variable(name))
+
+    def tuning(self) -> Tuning:
+        """What the loops of the runtime are told."""
+        from headgate.runtime.tuning import Tuning
+
+        return Tuning(**{one.name: getattr(self, one.name) for one in fields(Tuning)})
+
+    def ledger(self) -> Ledger:
+        """Where the ledger is, for `runtime.ledger_home`."""
+        from headgate.runtime.ledger_home import Ledger
+
+        url = None if self.embedded else self.database_url
+        return Ledger(url, self.home, self.schema, self.pooler, self.allow_unsafe_database)
 
 
 def _declared(one: Field[object]) -> Declared | None:

@@ -43,9 +43,12 @@ def sync(fd: int) -> None:
         import fcntl
 
         # There fsync stops at the drive's cache. Not every filesystem knows the stronger call.
-        with suppress(OSError):
+        try:
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
             return
+        except OSError as error:
+            if error.errno not in (errno.ENOTSUP, errno.ENOTTY, errno.EINVAL):
+                raise
     os.fsync(fd)
 
 

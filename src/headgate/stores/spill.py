@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO, overload
 
 KEPT_IN_MEMORY = 8 << 20
@@ -12,12 +12,14 @@ KEPT_IN_MEMORY = 8 << 20
 class Spill(Sequence[bytes]):
     """Append and read by position. Beyond 8 MiB the bytes live in an unnamed temporary file."""
 
-    def __init__(self, kept_in_memory: int = KEPT_IN_MEMORY) -> None:
+    def __init__(self, chunks: Iterable[bytes] = (), kept_in_memory: int = KEPT_IN_MEMORY) -> None:
         self._limit = kept_in_memory
         self._size = 0
         self._chunks: list[bytes] = []
         self._places: list[tuple[int, int]] = []
         self._file: IO[bytes] | None = None
+        for chunk in chunks:
+            self.append(chunk)
 
     def append(self, chunk: bytes) -> None:
         self._size += len(chunk)
@@ -54,8 +56,3 @@ class Spill(Sequence[bytes]):
         chunk = self._file.read(size)
         self._file.seek(end)
         return chunk
-
-    def close(self) -> None:
-        """Give the disk back. Harmless when nothing was spilled."""
-        if self._file is not None:
-            self._file.close()

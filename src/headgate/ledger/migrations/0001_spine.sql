@@ -64,7 +64,6 @@ CREATE TABLE headgate.entry (
     data        bytea,
     UNIQUE (pipeline, key));
 ALTER TABLE headgate.entry ALTER COLUMN envelope SET STORAGE EXTERNAL;
-CREATE INDEX entry_uri ON headgate.entry (uri);
 
 -- What is still to be done. Only live work is here, so the table stays small.
 --   received: worker and due_at are null · waiting: due_at is set · claimed: worker is set
@@ -163,11 +162,9 @@ CREATE TABLE headgate.publication (
     predecessor  bigint,
     successor    bigint CHECK (successor <> entry),
     removed      boolean NOT NULL DEFAULT false,
-    event_time   timestamptz NOT NULL,
     content      bytea NOT NULL CHECK (octet_length(content) = 32),
     effect       bytea NOT NULL CHECK (octet_length(effect) = 32),
     uri          text NOT NULL,
-    sequence     text COLLATE "C",
     artifacts    jsonb,
     CHECK ((version = 1) = (predecessor IS NULL))) WITH (fillfactor = 90);
 CREATE UNIQUE INDEX publication_head ON headgate.publication (pipeline, uri) WHERE successor IS NULL;

@@ -1,0 +1,75 @@
+"""`headgate doctor`: can Headgate work here?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from headgate.errors import ConfigError
+
+from . import show
+from .asked import Asked, Command, json_option, pass_asked
+
+if TYPE_CHECKING:
+    from headgate.runtime.doctor import Check
+    from headgate.settings import Settings
+
+
+@click.command(cls=Command)
+@json_option
+@pass_asked
+@click.pass_context
+def doctor(ctx: click.Context, asked: Asked, *, as_json: bool) -> None:
+    """Check that Headgate can work here: machine, settings, database, schema, stores.
+
+    Nothing is changed. Exit 1 if a check fails; a warning is no failure.
+    """
+    checks = _checks(asked)
+    failed = any(check.state == "fail" for check in checks)
+    if as_json:
+        show.as_json({"ok": not failed, "checks": [check._asdict() for check in checks]})
+    else:
+        _show(checks)
+    ctx.exit(1 if failed else 0)
+
+
+def _checks(asked: Asked) -> list[Check]:
+    from headgate.runtime.doctor import Check, check_database, check_machine
+    from headgate.runtime.loop import run
+
+    try:
+        settings = asked.settings()
+    except ConfigError as error:
+        return [Check("settings", "fail", str(error), error.hint)]
+    ledger = settings.ledger()
+
+    async def database() -> list[Check]:
+        return [check async for check in check_database(ledger)]
+
+    with show.console(err=True).status("Looking…"):
+        return [*check_machine(ledger), *_settings(settings), *run(database)]
+
+
+def _settings(settings: Settings) -> list[Check]:
+    from headgate.runtime.doctor import Check
+
+    kept = f"history is kept {settings.retention_days} days, sources go back {settings.backfill_days}"
+    checks = [Check("retention", "ok", kept)]
+    if settings.allow_unsafe_database:
+        checks.append(
+            Check(
+                "settings",
+                "warn",
+                "allow_unsafe_database is set: a crash may lose what was acknowledged",
+                "Unset it wherever the data matters.",
+            )
+        )
+    return checks
+
+
+def _show(checks: list[Check]) -> None:
+    for check in checks:
+        show.out(show.facts([(f"{check.state:<5}{check.name:<11}", show.text(check.text))]))
+        if check.hint and check.state != "ok":
+            show.out(show.text(f"     hint: {check.hint}", "dim"))

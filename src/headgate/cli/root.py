@@ -1,0 +1,46 @@
+"""`headgate` itself: the table of commands, and the options they share."""
+
+from __future__ import annotations
+
+import click
+
+from headgate._version import __version__
+
+from .asked import shared_options
+from .lazy import LazyGroup, Place, Sections
+
+SECTIONS: Sections = {
+    "Start here": {
+        "demo": Place("headgate.cli.demo:demo", "See it work: a folder of files through the gate."),
+        "init": Place("headgate.cli.init:init", "Write a small pipeline that runs."),
+        "try": Place("headgate.cli.try_:try_", "Run the handlers on a file; commit nothing."),
+        "up": Place("headgate.cli.up:up", "Run pipelines: watch, work, sweep."),
+    },
+    "Look": {
+        "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
+        "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
+        "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
+        "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
+        "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
+    },
+    "Decide": {
+        "quarantine": Place(
+            "headgate.cli.quarantine:quarantine", "List, show, release and discard what was set aside."
+        ),
+    },
+    "Set up": {
+        "config": Place("headgate.cli.config:config", "Show the settings and who set them."),
+        "db": Place("headgate.cli.db:db", "The ledger's database: migrate, url, psql."),
+        "completion": Place("headgate.cli.completion:completion", "Print the shell's completion."),
+    },
+}
+
+headgate = LazyGroup(
+    name="headgate",
+    sections=SECTIONS,
+    help="At-least-once in, exactly-once effects out: ingestion on PostgreSQL.",
+    params=shared_options(hidden=False),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+    no_args_is_help=True,
+)
+click.version_option(__version__, message="headgate %(version)s")(headgate)

@@ -1,0 +1,181 @@
+"""A child of the supervisor: the process that has user code in it.
+
+`check` imports the pipelines and says what they are; `watch` looks at their sources; `work` runs
+their handlers. A child whose supervisor is gone stops by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+from headgate.errors import HeadgateError, LedgerUnavailable, UsageError
+from headgate.model import crash
+from headgate.model.entry import Point
+from headgate.model.pipeline import Pipeline
+from headgate.model.signal import listen
+from headgate.telemetry.log import configure, get_logger
+from headgate.telemetry.relay import Collector
+
+from . import station
+from .job import Job, Message
+from .ledger_home import connected
+from .load import load
+from .loop import run
+from .marker import Marker
+from .watch import watchers
+from .work import Worker
+
+SIGNALS_EVERY_SECONDS = 0.5
+KILLED_AT_ONCE = 70
+
+
+class Child:
+    """One process's life, from its job to its exit code."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.stopping = asyncio.Event()
+        self._collector = Collector()
+
+    async def main(self) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._asked_to_stop)
+        loop.add_signal_handler(signal.SIGINT, lambda: None)  # the supervisor decides
+        loop.add_reader(self.job.life, self._supervisor_is_gone)
+        stop_listening = listen(self._collector.hear)
+        telling = asyncio.create_task(self._tell_signals())
+        try:
+            pipelines = [p for target in self.job.targets for p in load(target)]
+            match self.job.kind:
+                case "check":
+                    self._check(pipelines)
+                case "watch":
+                    await self._watch(pipelines)
+                case "work":
+                    return 0 if await self._work(pipelines) else KILLED_AT_ONCE
+            return 0
+        except UsageError as error:
+            self._say(Message(fatal={"text": str(error), "hint": error.hint, "reason": error.reason}))
+            return 2
+        except LedgerUnavailable as error:
+            get_logger("headgate").warning("ledger away", why=str(error))
+            return 1
+        finally:
+            telling.cancel()
+            stop_listening()
+            self._flush_signals()
+
+    def _check(self, pipelines: list[Pipeline]) -> None:
+        station.check_sources(pipelines)
+        known = [
+            {"name": p.name, "deadline_seconds": p.deadline_seconds, "sources": len(p.sources)}
+            for p in pipelines
+        ]
+        self._say(Message(pipelines=known))
+
+    async def _watch(self, pipelines: list[Pipeline]) -> None:
+        async with connected(self.job.ledger, connections=4) as db:
+            watching = []
+            for pipeline in pipelines:
+                at = await station.register(db, pipeline)
+                watching += watchers(db, pipeline, at.pipeline)
+
+            def told() -> None:
+                quiet = all(w.quiet.scanned and not w.quiet.unsettled for w in watching)
+                self._say(Message(quiet=quiet))
+
+            tasks = [asyncio.create_task(w.run(told)) for w in watching]
+            if not watching:
+                self._say(Message(quiet=True))
+            stopped = asyncio.create_task(self.stopping.wait())
+            done, _ = await asyncio.wait({stopped, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            for task in [stopped, *tasks]:
+                task.cancel()
+            for task in done - {stopped}:
+                task.result()
+
+    async def _work(self, pipelines: list[Pipeline]) -> bool:
+        job = self.job
+        marker = Marker(job.marker, job.slots)
+        # A handler's thread gives way to the loop this often; the default makes every commit wait.
+        sys.setswitchinterval(0.001)
+        async with connected(job.ledger) as db:
+            paths = await station.paths(db, pipelines, job.tuning)
+            worker = Worker(
+                db,
+                paths,
+                job.tuning,
+                name=job.name,
+                marker=marker,
+                registered=lambda number: self._say(Message(worker=number)),
+            )
+            working = asyncio.create_task(worker.run())
+            stopped = asyncio.create_task(self.stopping.wait())
+            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            worker.stop()
+            stopped.cancel()
+            return await working
+
+    def _asked_to_stop(self) -> None:
+        if self.stopping.is_set():
+            os._exit(KILLED_AT_ONCE)
+        self.stopping.set()
+
+    def _supervisor_is_gone(self) -> None:
+        asyncio.get_running_loop().remove_reader(self.job.life)
+        self.stopping.set()
+
+    async def _tell_signals(self) -> None:
+        while True:
+            await asyncio.sleep(SIGNALS_EVERY_SECONDS)
+            self._flush_signals()
+
+    def _flush_signals(self) -> None:
+        if (line := self._collector.drain()) is not None:
+            self._say(Message(signals=line.decode()))
+
+    def _say(self, message: Message) -> None:
+        try:
+            os.write(self.job.control, message.line())
+        except OSError:
+            self.stopping.set()  # nobody listens any more
+
+
+def _arm(crash_at: str) -> None:
+    """Pull the plug at a named point, the n-th time it is reached (tests and `prove`)."""
+    name, _, nth = crash_at.rpartition("#") if "#" in crash_at else (crash_at, "", "1")
+    left = int(nth)
+
+    def die() -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    crash.arm(Point(name), die)
+
+
+def main() -> int:
+    job = Job.inherited()
+    for fd in (job.control, job.life, job.marker):
+        if fd >= 0:
+            os.set_inheritable(fd, False)
+    configure(*job.log)
+    if job.crash_at:
+        _arm(job.crash_at)
+    try:
+        return run(Child(job).main)
+    except HeadgateError as error:
+        get_logger("headgate").error(str(error), hint=error.hint)
+        return 1
+
+
+if __name__ == "__main__":
+    code = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Handlers may have left threads behind that would keep the process alive.
+    os._exit(code)

@@ -1,0 +1,87 @@
+"""What a child process is started with, and what it says to its supervisor.
+
+The job travels as JSON in an environment variable: not in `ps`, where a database URL would be seen.
+Messages come back over an inherited pipe, one JSON document per line.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import orjson
+
+from .ledger_home import Ledger
+from .tuning import Tuning
+
+VARIABLE = "HEADGATE_CHILD_JOB"
+
+Kind = Literal["check", "watch", "work"]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One child's task."""
+
+    kind: Kind
+    targets: tuple[str, ...]
+    ledger: Ledger
+    tuning: Tuning
+    control: int
+    life: int
+    marker: int = -1
+    slots: int = 0
+    name: str = ""
+    log: tuple[str, str] = ("auto", "info")
+    crash_at: str = ""
+
+    def environment(self) -> dict[str, str]:
+        document = asdict(self) | {"ledger": asdict(self.ledger) | {"home": str(self.ledger.home)}}
+        return {VARIABLE: orjson.dumps(document).decode()}
+
+    @classmethod
+    def inherited(cls) -> Job:
+        """The job this process was started with. Grandchildren do not see it."""
+        given: dict[str, Any] = orjson.loads(os.environ.pop(VARIABLE))
+        ledger: dict[str, Any] = given.pop("ledger")
+        return cls(
+            **{
+                **given,
+                "targets": tuple(given["targets"]),
+                "log": tuple(given["log"]),
+                "ledger": Ledger(**{**ledger, "home": Path(ledger["home"])}),
+                "tuning": Tuning(**given["tuning"]),
+            }
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a child tells: exactly one of these is set."""
+
+    worker: int | None = None
+    quiet: bool | None = None
+    signals: str | None = None
+    pipelines: list[dict[str, Any]] | None = None
+    fatal: dict[str, str] | None = None
+
+    def line(self) -> bytes:
+        said = {k: v for k, v in asdict(self).items() if v is not None}
+        return orjson.dumps(said) + b"\n"
+
+    @classmethod
+    def parse(cls, line: bytes) -> Message:
+        return cls(**orjson.loads(line))
+
+
+@dataclass(slots=True)
+class Lines:
+    """Bytes from a pipe, cut into messages."""
+
+    _rest: bytes = field(default=b"")
+
+    def feed(self, data: bytes) -> list[Message]:
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        return [Message.parse(line) for line in whole if line]

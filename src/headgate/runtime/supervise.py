@@ -1,0 +1,286 @@
+"""`up`: a supervisor without user code starts the loops, beats for them, and buries the dead.
+
+It survives whatever a handler does: holding the GIL, eating the memory, killing its process. It
+does not beat for a child that is stopped or dead, nor past a handler's deadline; a dead child's work
+is free at once. SIGTERM drains and releases; a second one stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from headgate.errors import ConfigError, LedgerRefused, LedgerUnavailable, PipelineError, UsageError
+from headgate.ledger import gate
+from headgate.ledger import worker as workers
+from headgate.model.signal import OUTAGE, emit, listen
+from headgate.pg import Database
+from headgate.telemetry import relay
+from headgate.telemetry.log import get_logger
+from headgate.telemetry.metrics import Metrics
+
+from .brood import NEVER_TIGHT_SECONDS, Brood, Started
+from .job import Message
+from .ledger_home import Ledger, connected
+from .sweep import Sweeper
+from .tuning import Tuning
+
+log = get_logger("headgate.up")
+
+DEADLINE_GRACE_SECONDS = 1.0
+_FATAL = {e.reason: e for e in (PipelineError, ConfigError, LedgerRefused, UsageError)}
+
+Tick = Callable[[Database], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A pipeline as the check child described it."""
+
+    name: str
+    deadline_seconds: float | None
+    sources: int
+
+
+async def up(
+    targets: Sequence[str],
+    ledger: Ledger,
+    tuning: Tuning,
+    *,
+    until_idle: bool = False,
+    metrics: Metrics | None = None,
+    log_to: tuple[str, str] = ("auto", "info"),
+    crash_at: str = "",
+    on_tick: Tick | None = None,
+) -> list[gate.Resting]:
+    """Run everything until stopped, or until idle; what stays to be done.
+
+    Raises `UsageError` when the pipelines or the database cannot be used as they are.
+    """
+    async with connected(ledger) as db:
+        supervisor = Supervisor(tuple(targets), db, ledger, tuning, metrics, log_to, crash_at)
+        stop_listening = listen(metrics.hear) if metrics is not None else lambda: None
+        try:
+            return await supervisor.run(until_idle=until_idle, on_tick=on_tick)
+        finally:
+            stop_listening()
+
+
+class Supervisor:
+    """One `up`."""
+
+    def __init__(
+        self,
+        targets: tuple[str, ...],
+        db: Database,
+        ledger: Ledger,
+        tuning: Tuning,
+        metrics: Metrics | None,
+        log_to: tuple[str, str],
+        crash_at: str,
+    ) -> None:
+        self._db = db
+        self._tuning = tuning
+        self._metrics = metrics
+        self._pipelines: list[Known] = []
+        self._fatal: UsageError | None = None
+        self._quiet = False
+        self._stops = 0
+        self._changed = asyncio.Event()
+        self._unburied: list[Started] = []
+        self._pause = NEVER_TIGHT_SECONDS[0]
+        self._brood = Brood(targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set)
+        self._sweeper = Sweeper(db, tuning)
+
+    async def run(self, *, until_idle: bool, on_tick: Tick | None) -> list[gate.Resting]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._asked_to_stop)
+        await self._check()
+        await workers.bury_dead_here(self._db)
+        beside = [
+            asyncio.create_task(self._sweeper.run()),
+            asyncio.create_task(self._beat()),
+        ]
+        if on_tick is not None:
+            beside.append(asyncio.create_task(self._tick(on_tick)))
+        left: list[gate.Resting] = []
+        try:
+            self._start_all()
+            idle = asyncio.create_task(self._idle()) if until_idle else None
+            while not self._stops and self._fatal is None:
+                await self._wait()
+                await self._mourn()
+                if idle is not None and idle.done():
+                    left = idle.result()
+                    break
+        finally:
+            await self._stop_all()
+            for task in beside:
+                task.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
+        if self._fatal is not None:
+            raise self._fatal
+        try:
+            await self._sweeper.anchor()
+        except LedgerUnavailable:
+            pass  # it is written at the next start
+        return left
+
+    async def _check(self) -> None:
+        """Import the pipelines once, in a child, to learn what they are and whether they can be used."""
+        child = self._brood.start("check")
+        while child in self._brood.children:
+            await self._wait()
+            self._brood.reap()
+        child.close()
+        if self._fatal is not None:
+            raise self._fatal
+        if not self._pipelines:
+            raise PipelineError(
+                "the pipelines could not be imported: their process died",
+                hint="import the file with python itself and look at what it prints",
+            )
+
+    def _start_all(self) -> None:
+        if any(p.sources for p in self._pipelines):
+            self._brood.start("watch")
+        else:
+            self._quiet = True
+        for _ in range(self._tuning.workers):
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        self._brood.start("work", slots=len(self._pipelines) * self._tuning.concurrency)
+
+    def _heard(self, child: Started, message: Message) -> None:
+        if message.pipelines is not None:
+            self._pipelines = [Known(**p) for p in message.pipelines]
+        if message.quiet is not None:
+            self._quiet = message.quiet
+        if message.fatal is not None:
+            kind = _FATAL.get(message.fatal["reason"], UsageError)
+            self._fatal = kind(message.fatal["text"], hint=message.fatal["hint"])
+            self._changed.set()
+        if message.signals is not None and self._metrics is not None:
+            relay.apply(message.signals.encode(), self._metrics)
+
+    async def _mourn(self) -> None:
+        """Bury children that ended, free what they held, and start others in their place."""
+        self._kill_overdue()
+        ended = self._brood.reap()
+        for child in ended:
+            log.warning(
+                "child ended", kind=child.kind, pid=child.process.pid, code=child.exit_code
+            )
+        self._unburied += ended
+        await self._bury()
+        if not ended or self._stops or self._fatal is not None:
+            return
+        # Children that die as soon as they live are started ever more slowly.
+        lived = min(time.monotonic() - c.began for c in ended)
+        least, most = NEVER_TIGHT_SECONDS
+        self._pause = least if lived > 5.0 else min(self._pause * 2, most)
+        await asyncio.sleep(self._pause)
+        for child in ended:
+            if child.kind == "work":
+                self._start_worker()
+            else:
+                self._quiet = False
+                self._brood.start(child.kind)
+
+    async def _bury(self, *, innocent: bool = False) -> None:
+        for child in list(self._unburied):
+            running = {r.entry for r in child.running()}
+            if child.overdue is not None:
+                running = {child.overdue}
+            try:
+                for worker in child.workers:
+                    await workers.bury(
+                        self._db,
+                        worker,
+                        "deadline" if child.overdue is not None else "process died",
+                        running=running,
+                        innocent=innocent,
+                        overdue=child.overdue is not None,
+                    )
+            except LedgerUnavailable:
+                emit(OUTAGE)
+                return  # tried again with the next change; the lease would free it in any case
+            self._unburied.remove(child)
+            child.close()
+
+    def _kill_overdue(self) -> None:
+        for child in self._brood.children:
+            for r in child.running():
+                pipeline = self._pipelines[r.slot // self._tuning.concurrency]
+                deadline = pipeline.deadline_seconds or self._tuning.deadline_seconds
+                if r.seconds > deadline + DEADLINE_GRACE_SECONDS and child.overdue is None:
+                    log.warning("handler past its deadline", entry=r.entry, seconds=round(r.seconds))
+                    child.overdue = r.entry
+                    child.process.kill()
+
+    async def _beat(self) -> None:
+        while True:
+            alive = [
+                worker
+                for child in self._brood.children
+                if not child.suspended and child.overdue is None
+                for worker in child.workers[-1:]
+            ]
+            try:
+                await workers.beat(self._db, alive, self._tuning.lease_seconds)
+                await asyncio.sleep(self._tuning.heartbeat_seconds)
+            except LedgerUnavailable:
+                emit(OUTAGE)
+                await asyncio.sleep(min(1.0, self._tuning.heartbeat_seconds))
+
+    async def _idle(self) -> list[gate.Resting]:
+        while True:
+            # In this order: what a source admits after it said so would show in the ledger.
+            quiet = self._quiet
+            try:
+                left = await gate.resting(self._db, self._tuning.max_wait_seconds)
+            except LedgerUnavailable:
+                quiet, left = False, []
+            if quiet and not any(r.ready or r.leased or r.soon for r in left):
+                self._changed.set()
+                return left
+            await asyncio.sleep(0.05)
+
+    async def _tick(self, on_tick: Tick) -> None:
+        while True:
+            try:
+                await on_tick(self._db)
+            except LedgerUnavailable:
+                pass  # the loops report it
+            await asyncio.sleep(0.5)
+
+    async def _wait(self) -> None:
+        """Until something changed; now and then in any case, for deadlines."""
+        try:
+            async with asyncio.timeout(0.25):
+                await self._changed.wait()
+        except TimeoutError:
+            pass
+        self._changed.clear()
+
+    def _asked_to_stop(self) -> None:
+        self._stops += 1
+        self._changed.set()
+
+    async def _stop_all(self) -> None:
+        """Let the children finish or give back what they hold; kill those that do not in time."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + self._tuning.drain_seconds + 5.0
+        asked = self._stops
+        self._brood.signal(signal.SIGTERM)
+        while self._brood.children:
+            if loop.time() > until or self._stops > max(asked, 1):
+                self._brood.signal(signal.SIGKILL)
+            await self._wait()
+            self._unburied += self._brood.reap()
+        await self._bury(innocent=True)
