@@ -16,79 +16,56 @@ import asyncio
 import hashlib
 import inspect
 import random
-import time
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
-from typing import Any, cast
+from typing import Any
 
 import orjson
 
 from headgate import errors
 from headgate.ledger import object as objects
+from headgate.ledger.attempt import FINALIZED, Attempt
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.publication import Publication
+from headgate.ledger.rows import RowsTable
 from headgate.ledger.run import RunNow
 from headgate.ledger.settle import Settler
-from headgate.ledger.settlement import Settlement, database_now
-from headgate.ledger.rows import RowsTable
+from headgate.ledger.settlement import NOTHING, Settlement, database_now
+from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point, Status
 from headgate.model.identity import effect_key, is_newer
-from headgate.model.object import Artifact, Object
+from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
-from headgate.model.ports import Spool, Store
+from headgate.model.ports import Store
 from headgate.model.rows import Encoder
 from headgate.model.verdict import (
-    Finalized, Quarantine, Release, Retry, Skipped, Verdict, judge,
+    Finalized,
+    Quarantine,
+    Release,
+    Retry,
+    Skipped,
+    Verdict,
+    judge,
 )  # fmt: skip
 from headgate.pg import Database
 from headgate.stores.spill import Spill
 from headgate.telemetry.mask import Masker
 
 
-class Attempt:
-    """One entry on its way through the path."""
-
-    __slots__ = (
-        "added", "artifacts", "began", "claim", "content", "facts", "object", "objects", "rows",
-        "run", "spools", "staged", "steps", "verdict",
-    )  # fmt: skip
-
-    def __init__(self, claim: Claim, run: RunNow) -> None:
-        self.claim = claim
-        self.run = run
-        self.began = time.monotonic()
-        self.steps: list[tuple[Status, float]] = [(Status.CLAIMED, 0.0)]
-        self.verdict: Verdict = FINALIZED
-        self.object: Object | None = None
-        self.content: bytes | None = None
-        self.spools: dict[bytes, Spool] = {}
-        self.rows: dict[str, Sequence[bytes]] = {}
-        self.added: dict[str, frozenset[str]] = {}
-        self.artifacts: list[dict[str, Any]] = []
-        self.facts: dict[str, Any] = {}
-        self.objects: list[tuple[bytes, int]] = []
-        self.staged = False
-
-    def reach(self, step: Status, point: Point) -> None:
-        self.steps.append((step, (time.monotonic() - self.began) * 1000))
-        reached(point)
-
-    def discard(self) -> None:
-        for spool in self.spools.values():
-            spool.discard()
-
-
-FINALIZED = Finalized()
-
-
 class Path:
     """The path of one pipeline, in one worker."""
 
     def __init__(
-        self, declared: Pipeline, db: Database, at: Registered, store: Store, *, apply_seconds: float
+        self,
+        declared: Pipeline,
+        db: Database,
+        at: Registered,
+        store: Store,
+        *,
+        apply_seconds: float,
     ) -> None:
         self.declared = declared
         self.at = at
@@ -176,7 +153,7 @@ class Path:
             if source is None:
                 raise errors.ObjectMissing(f"no source of {self.declared.name} reads {claim.uri}")
             spool = self._store.spool()
-            attempt.spools[b""] = spool
+            attempt.hold(b"", spool)
             for chunk in source.fetch(claim.envelope()):
                 spool.write(chunk)
             attempt.content, body, size = spool.digest, spool.path, spool.size
@@ -231,35 +208,24 @@ class Path:
             chunks.append(chunk)
             count += n
             if added:
-                attempt.added[label] = attempt.added.get(label, frozenset()) | added
-        attempt.rows[label] = chunks
-        attempt.facts.setdefault("rows", {})[label] = count
+                before = attempt.added or {}
+                attempt.added = {**before, label: before.get(label, frozenset()) | added}
+        attempt.rows = {**(attempt.rows or {}), label: chunks}
+        attempt.note("rows", {**(attempt.facts or {}).get("rows", {}), label: count})
 
     def _artifacts(self, attempt: Attempt, step: Step, made: Any) -> None:
-        for artifact in _each_artifact(step, made):
+        for artifact in artifacts_of(made, step.name):
             spool = self._store.spool()
-            attempt.spools[artifact.name.encode() + b"\0"] = spool
-            for chunk in _chunks(step, artifact):
+            attempt.hold(b"", spool)
+            for chunk in chunks_of(artifact, step.name):
                 spool.write(chunk)
-            del attempt.spools[artifact.name.encode() + b"\0"]
-            if attempt.spools.setdefault(spool.digest, spool) is not spool:
-                spool.discard()
-            if any(a["name"] == artifact.name for a in attempt.artifacts):
-                raise errors.EffectRefused(f"{step.name} made two artifacts called {artifact.name!r}")
-            attempt.artifacts.append(
-                {
-                    "name": artifact.name,
-                    "digest": spool.digest.hex(),
-                    "size": spool.size,
-                    "media_type": artifact.media_type,
-                }
-            )
+            attempt.made(artifact, spool, step.name)
 
     async def stage(self, attempts: Sequence[Attempt]) -> None:
         """Make the bytes of these attempts durable: touched in the ledger first, then written."""
         attempts = [a for a in attempts if not a.staged]
         using = [a for a in attempts if a.spools and isinstance(a.verdict, (Finalized, Quarantine))]
-        sizes = {digest: s.size for a in using for digest, s in a.spools.items() if len(digest) == 32}
+        sizes = {d: s.size for a in using for d, s in (a.spools or {}).items() if d}
         generations = await objects.touch(self._db, self.at.store, sizes)
         if using:
             await asyncio.to_thread(self._keep, using, generations)
@@ -271,24 +237,22 @@ class Path:
     def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
         for attempt in using:
             try:
-                for digest, spool in attempt.spools.items():
-                    if digest not in generations:
-                        continue
-                    generation, kept = generations[digest]
-                    if not (kept and self._store.has(digest)):
+                spools = {d: s for d, s in (attempt.spools or {}).items() if d}
+                for digest, spool in spools.items():
+                    if not (generations[digest][1] and self._store.has(digest)):
                         self._store.keep(spool)
-                    attempt.objects.append((digest, generation))
-                if attempt.object is not None and attempt.content in attempt.spools:
+                attempt.objects = [(digest, generations[digest][0]) for digest in spools]
+                if attempt.object is not None and attempt.content in spools:
                     attempt.object.moved(self._store.path(attempt.content))
             except errors.HeadgateError as error:
-                attempt.objects.clear()
+                attempt.objects = None
                 attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit. Returns when the ends of all these attempts are durable."""
         for attempt in attempts:
             if isinstance(attempt.verdict, Quarantine) and attempt.run.has_undo:
-                attempt.facts["undone"] = await attempt.run.undo_calls()
+                attempt.note("undone", await attempt.run.undo_calls())
         await self.stage(attempts)
         await self.settler.settle([self._settlement(a) for a in attempts])
 
@@ -304,10 +268,10 @@ class Path:
             verdict=attempt.verdict,
             steps=attempt.steps,
             began=attempt.began,
-            rows=attempt.rows,
-            added=attempt.added,
-            objects=attempt.objects,
-            facts=attempt.facts,
+            rows=attempt.rows or NOTHING,
+            added=attempt.added or NOTHING,
+            objects=attempt.objects or (),
+            facts=attempt.facts or NOTHING,
             content=attempt.content,
             given=None if attempt.object is None else (attempt.object, attempt.run),
         )
@@ -329,7 +293,9 @@ class Path:
                         content=content,
                         params=p.params_digest,
                     ),
-                    artifacts=orjson.dumps(attempt.artifacts).decode() if attempt.artifacts else None,
+                    artifacts=orjson.dumps(attempt.artifacts).decode()
+                    if attempt.artifacts
+                    else None,
                 )
             case Quarantine():
                 if attempt.object is not None:
@@ -339,7 +305,9 @@ class Path:
                 pass
         return settlement
 
-    def _judge(self, claim: Claim, began: float, error: BaseException) -> Retry | Quarantine | Release:
+    def _judge(
+        self, claim: Claim, began: float, error: BaseException
+    ) -> Retry | Quarantine | Release:
         if isinstance(error, errors.LedgerUnavailable):
             return Release("ledger_unavailable")  # our outage, not the entry's fault
         verdict = judge(
@@ -374,43 +342,3 @@ def _drive(path: Coroutine[Any, Any, None]) -> None:
     except StopIteration:
         return
     raise RuntimeError("a plain path tried to wait")
-
-
-def _each_artifact(step: Step, made: Any) -> list[Artifact]:
-    match made:
-        case None:
-            return []
-        case Artifact():
-            return [made]
-        case dict():
-            named = cast("dict[str, Any]", made)
-            return [Artifact(str(name), content) for name, content in named.items()]
-        case _ if hasattr(made, "__iter__") and not isinstance(made, (str, bytes)):
-            return [a for item in made for a in _each_artifact(step, item)]
-        case _:
-            raise errors.EffectRefused(
-                f"{step.name} returned a {type(made).__name__}",
-                hint='return or yield {"name": bytes | path | stream} or hg.Artifact(...)',
-            )
-
-
-def _chunks(step: Step, artifact: Artifact) -> Any:
-    content = artifact.content
-    match content:
-        case bytes():
-            yield content
-        case str():
-            yield content.encode()
-        case FilePath():
-            with content.open("rb") as stream:
-                while chunk := stream.read(1 << 20):
-                    yield chunk
-        case _ if hasattr(content, "read"):
-            while chunk := content.read(1 << 20):
-                yield chunk
-        case _:
-            raise errors.EffectRefused(
-                f"{step.name}: artifact {artifact.name!r} is a {type(content).__name__}",
-                hint="use bytes, text, a pathlib.Path or a binary stream",
-            )
-

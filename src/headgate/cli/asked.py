@@ -58,7 +58,7 @@ def _note(ctx: click.Context, param: click.Parameter, value: object) -> None:
     asked = ctx.ensure_object(Asked)
     if param.name == "debug":
         asked.debug = asked.debug or bool(value)
-    elif value is not None and param.name is not None:
+    elif value is not None:
         asked.overrides[param.name] = value
 
 
@@ -78,7 +78,9 @@ class Group(click.Group):
 
 def json_option(function: F) -> F:
     """`--json`, for a command that answers something."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")(
+        function
+    )
 
 
 pass_asked = click.make_pass_decorator(Asked, ensure=True)

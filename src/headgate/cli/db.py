@@ -48,7 +48,9 @@ def migrate(asked: Asked, *, sql: bool, as_json: bool) -> None:
     else:
         for name in plan.pending:
             click.echo(f"applied {name}")
-        click.echo(f"The schema is at version {plan.wanted} now (it was {plan.current or 'empty'}).")
+        click.echo(
+            f"The schema is at version {plan.wanted} now (it was {plan.current or 'empty'})."
+        )
 
 
 @db.command()
@@ -149,9 +151,7 @@ def _hand_over(command: list[str], address: str) -> int:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         program, *rest = command
-        return subprocess.run(
-            [program, "-d", bare, *rest], env=environment, check=False
-        ).returncode
+        return subprocess.run([program, "-d", bare, *rest], env=environment, check=False).returncode
     finally:
         signal.signal(signal.SIGINT, before)
 

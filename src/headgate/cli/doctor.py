@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from headgate.runtime.doctor import Check
     from headgate.settings import Settings
 
+_STYLES = {"ok": "none", "warn": "yellow", "fail": "red"}
+
 
 @click.command(cls=Command)
 @json_option
@@ -54,7 +56,9 @@ def _checks(asked: Asked) -> list[Check]:
 def _settings(settings: Settings) -> list[Check]:
     from headgate.runtime.doctor import Check
 
-    kept = f"history is kept {settings.retention_days} days, sources go back {settings.backfill_days}"
+    kept = (
+        f"history is kept {settings.retention_days} days, sources go back {settings.backfill_days}"
+    )
     checks = [Check("retention", "ok", kept)]
     if settings.allow_unsafe_database:
         checks.append(
@@ -69,7 +73,9 @@ def _settings(settings: Settings) -> list[Check]:
 
 
 def _show(checks: list[Check]) -> None:
+    lines: list[tuple[str, object]] = []
     for check in checks:
-        show.out(show.facts([(f"{check.state:<5}{check.name:<11}", show.text(check.text))]))
+        lines.append((f"{check.state:<5}{check.name}", show.text(check.text, _STYLES[check.state])))
         if check.hint and check.state != "ok":
-            show.out(show.text(f"     hint: {check.hint}", "dim"))
+            lines.append(("", f"hint: {check.hint}"))
+    show.out(show.facts(lines))

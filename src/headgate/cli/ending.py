@@ -1,11 +1,12 @@
 """How a command ends: what it says when it fails, and its exit code.
 
-    0 it worked · 1 it failed · 2 you asked wrongly · 130 interrupted
+0 it worked · 1 it failed · 2 you asked wrongly · 130 interrupted
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import cast
 
 import click
 
@@ -60,7 +61,7 @@ def _failed(error: Exception, *, debug: bool) -> int:
 def _leaves(error: BaseException) -> Iterator[BaseException]:
     """A group of tasks wraps what its members raised; that is not what a reader wants to know."""
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:  # pyright: ignore[reportUnknownVariableType,reportUnknownMemberType]
+        for one in cast("BaseExceptionGroup[BaseException]", error).exceptions:
             yield from _leaves(one)
     else:
         yield error
@@ -69,5 +70,3 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
 def _usage(error: click.ClickException) -> str:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     return f"run: {ctx.command_path} --help" if ctx is not None else ""
-
-

@@ -25,7 +25,8 @@ SECTIONS: Sections = {
     },
     "Decide": {
         "quarantine": Place(
-            "headgate.cli.quarantine:quarantine", "List, show, release and discard what was set aside."
+            "headgate.cli.quarantine:quarantine",
+            "List, show, release and discard what was set aside.",
         ),
     },
     "Set up": {

@@ -48,10 +48,16 @@ def console(*, err: bool = False) -> Console:
 
 
 def out(*parts: RenderableType) -> None:
-    """Show something on stdout."""
+    """Show something on stdout. In a pipe no line is padded to the width of its table."""
     shown = console()
-    for part in parts:
-        shown.print(part)
+    if shown.is_terminal:
+        for part in parts:
+            shown.print(part)
+        return
+    with shown.capture() as caught:
+        for part in parts:
+            shown.print(part)
+    click.echo("".join(f"{line.rstrip()}\n" for line in caught.get().splitlines()), nl=False)
 
 
 def note(text: str) -> None:
@@ -135,6 +141,13 @@ def facts(pairs: Iterable[tuple[str, object]]) -> Table:
         if value is not None:
             made.add_row(name, value if isinstance(value, Text) else text(value))
     return made
+
+
+def indented(part: RenderableType) -> RenderableType:
+    """Two columns to the right, also where it folds."""
+    from rich.padding import Padding
+
+    return Padding(part, (0, 0, 0, 2), expand=False)
 
 
 def heading(said: str) -> Text:

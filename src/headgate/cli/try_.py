@@ -56,7 +56,9 @@ def try_(
     with contextlib.redirect_stdout(sys.stderr):
         told = _rehearse(asked.settings(), target, pipeline, samples, setup, rows)
     if as_json:
-        show.as_json({"ok": all(t.would_finalize for t in told), "samples": [_plain(t) for t in told]})
+        show.as_json(
+            {"ok": all(t.would_finalize for t in told), "samples": [_plain(t) for t in told]}
+        )
     else:
         for one in told:
             _show(one)
@@ -76,6 +78,7 @@ def _rehearse(
     from headgate.runtime.loop import run
     from headgate.runtime.rehearse import rehearse, scratch
 
+    sys.dont_write_bytecode = True  # nothing is left behind, not even beside the user's file
     declared = load(target)
     files = list({sample.resolve(): sample for sample in samples}.values())
     pairs = [(_choose(declared, name, sample), sample) for sample in files]
@@ -136,12 +139,12 @@ def _show(told: Rehearsal) -> None:
 
 
 def _show_rows(rows: Rows) -> None:
-    show.out(show.heading(f"{rows.table}: {show.many(rows.count, 'row')}"))
+    show.out(show.heading(f"{rows.table}: {show.many(rows.total, 'row')}"))
     if rows.first:
         columns = list(rows.first[0])
         show.out(show.table(columns, [[row.get(c) for c in columns] for row in rows.first]))
-    if rows.count > len(rows.first):
-        show.out(show.text(f"… and {rows.count - len(rows.first):,} more", "dim"))
+    if rows.total > len(rows.first):
+        show.out(show.text(f"… and {rows.total - len(rows.first):,} more", "dim"))
     show.out("")
 
 
@@ -149,9 +152,9 @@ def _show_verdict(told: Rehearsal) -> None:
     said, error = _verdict(told)
     show.out(show.text(said, "green" if told.would_finalize else "red"))
     if error:
-        show.out(show.text(f"  {error}"))
+        show.out(show.indented(show.text(error)))
     if told.at:
-        show.out(show.text(f"  at {told.at}", "dim"))
+        show.out(show.indented(show.text(f"at {told.at}", "dim")))
     if told.missing:
         show.note(
             "hint: The scratch database has only what the pipeline declares. Make your own tables "

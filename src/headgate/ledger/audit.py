@@ -23,9 +23,7 @@ from .finding import Findings, Progress, no_progress
 Q = queries.load(__file__)
 
 
-async def audit(
-    db: Database, *, deep: bool = False, progress: Progress = no_progress
-) -> Findings:
+async def audit(db: Database, *, deep: bool = False, progress: Progress = no_progress) -> Findings:
     """Hold the ledger against its promises. `deep` also recomputes every key and inline digest."""
     findings = Findings()
     async with db.transaction() as link:

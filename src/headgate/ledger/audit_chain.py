@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -23,7 +23,7 @@ Q = queries.load(__file__)
 COMMITS_PAGE = 2000
 LINES_PAGE = 5000
 
-# Postgres keeps artifacts as jsonb, which forgets the order of fields; this is how they are written.
+# jsonb forgets the order of fields; this is the order in which artifacts are written and hashed.
 _ARTIFACT = ("name", "digest", "size", "media_type")
 
 
@@ -117,12 +117,12 @@ def _as_written(artifacts: str | None) -> str | None:
     named: Any = orjson.loads(artifacts)
     if not isinstance(named, list):
         return artifacts
-    items: list[Any] = named
+    items = cast("list[Any]", named)
     return orjson.dumps([_fields(item) for item in items]).decode()
 
 
 def _fields(artifact: Any) -> Any:
     if not isinstance(artifact, dict):
         return artifact
-    fields: dict[str, Any] = artifact
+    fields = cast("dict[str, Any]", artifact)
     return {name: fields[name] for name in _ARTIFACT if name in fields} | fields

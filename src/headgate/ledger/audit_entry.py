@@ -90,7 +90,9 @@ def _walk(findings: Findings, entry: int, lines: Iterable[Record]) -> _End:
             continue
         operator = path is not None and path[0] == Status.QUARANTINED
         if outcome == Status.FINALIZED and end.state == Status.FINALIZED:
-            findings.found("finalized_twice", f"{where} finalizes again after {end.where}", entry=entry)
+            findings.found(
+                "finalized_twice", f"{where} finalizes again after {end.where}", entry=entry
+            )
         elif path is not None and not _continues(end.state, path[0]):
             findings.found(
                 "journal_not_a_path",

@@ -6,16 +6,15 @@ SELECT e.id, e.uri,
        q.fence AS quarantine_fence, p.entry IS NOT NULL AS published,
        CASE WHEN p.entry IS NOT NULL THEN array_remove(ARRAY[
            CASE WHEN p.pipeline <> e.pipeline OR p.uri <> e.uri OR p.removed <> e.removed
-                  OR p.event_time <> e.event_time OR p.sequence IS DISTINCT FROM e.sequence
                   OR (p.removed AND p.content <> a.content) THEN 'publication_mismatch' END,
            CASE WHEN (p.predecessor IS NOT NULL AND (a.entry IS NULL OR a.successor IS DISTINCT FROM p.entry
                        OR a.pipeline <> p.pipeline OR a.uri <> p.uri))
                   OR (p.successor IS NOT NULL AND (z.entry IS NULL OR z.predecessor IS DISTINCT FROM p.entry
                        OR z.pipeline <> p.pipeline OR z.uri <> p.uri)) THEN 'link_broken' END,
            CASE WHEN a.version + 1 <> p.version THEN 'version_broken' END,
-           CASE WHEN a.entry IS NOT NULL AND NOT CASE
-                    WHEN p.sequence IS NOT NULL AND a.sequence IS NOT NULL THEN p.sequence > a.sequence
-                    ELSE (p.event_time, p.entry) > (a.event_time, a.entry) END
+           CASE WHEN b.id IS NOT NULL AND NOT CASE
+                    WHEN e.sequence IS NOT NULL AND b.sequence IS NOT NULL THEN e.sequence > b.sequence
+                    ELSE (e.event_time, e.id) > (b.event_time, b.id) END
                 THEN 'head_went_back' END], NULL) END AS faults
 FROM (SELECT id, pipeline, uri, removed, sequence, event_time FROM headgate.entry
       WHERE id > $1 ORDER BY id LIMIT $2) e
@@ -23,6 +22,7 @@ LEFT JOIN headgate.work w ON w.pipeline = e.pipeline AND w.id = e.id
 LEFT JOIN headgate.quarantine q ON q.entry = e.id
 LEFT JOIN headgate.publication p ON p.entry = e.id
 LEFT JOIN headgate.publication a ON a.entry = p.predecessor
+LEFT JOIN headgate.entry b ON b.id = p.predecessor
 LEFT JOIN headgate.publication z ON z.entry = p.successor
 ORDER BY e.id
 

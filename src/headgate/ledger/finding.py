@@ -18,6 +18,7 @@ _RESTORE = (
     "Keep a copy of this database, find out who changed it, and restore the rows from a backup."
 )
 _WRITER = "Only Headgate may write to this schema: find what else does, and restore from a backup."
+_BYTES = "Restore the file from a backup of the store, or have the source publish it again."
 
 HINTS: dict[str, str] = {
     "anchor_ahead": (
@@ -25,7 +26,7 @@ HINTS: dict[str, str] = {
         "or what happened since is unknown to it and will be done again."
     ),
     "anchor_mismatch": _RESTORE,
-    "anchor_unreadable": "Restore the file from a backup of the store; the next sweep writes a new one.",
+    "anchor_unreadable": "Restore it from a backup of the store, or delete it: sweeping makes it.",
     "attempt_missing": _RESTORE,
     "attempts_mismatch": _WRITER,
     "batch_incomplete": _RESTORE,
@@ -44,7 +45,7 @@ HINTS: dict[str, str] = {
     "entry_in_two_states": _WRITER,
     "entry_lost": "Nobody will work on it. Restore its row of work or quarantine from a backup.",
     "fence_fell": _WRITER,
-    "finalized_twice": "Look for its effect being applied twice, and for who else writes to the journal.",
+    "finalized_twice": "Was its effect applied twice? Find out who else writes to the journal.",
     "head_missing": _RESTORE,
     "head_twice": "Restore the unique index publication_head, and the rows from a backup.",
     "head_went_back": _WRITER,
@@ -55,9 +56,9 @@ HINTS: dict[str, str] = {
     "lease_of_buried": "Restart the workers. If it stays, release the row: report this as a bug.",
     "line_altered": _RESTORE,
     "link_broken": _RESTORE,
-    "object_damaged": "Restore the file from a backup of the store, or have the source publish it again.",
-    "object_missing": "Restore the file from a backup of the store, or have the source publish it again.",
-    "object_not_kept": "The next sweep may delete bytes that are in use: stop it, and restore the row.",
+    "object_damaged": _BYTES,
+    "object_missing": _BYTES,
+    "object_not_kept": "A sweep may delete bytes that are in use: stop it, then restore the row.",
     "object_unknown": _RESTORE,
     "pipeline_unknown": _RESTORE,
     "publication_mismatch": _RESTORE,

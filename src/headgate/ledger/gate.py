@@ -168,7 +168,13 @@ def _claim(  # the order of columns is claim()'s in gate.sql
     current = None
     if head is not None:
         current = Head(
-            head, head_version, head_removed, head_content, head_effect, head_sequence, head_event_time
+            head,
+            head_version,
+            head_removed,
+            head_content,
+            head_effect,
+            head_sequence,
+            head_event_time,
         )
     return Claim(
         pipeline, worker, id, fence, attempts, deaths, alone, subject, first_at, claimed_at, waited,

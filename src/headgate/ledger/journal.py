@@ -85,4 +85,7 @@ async def seal(link: Link, batch: int, lines: Sequence[Line]) -> int:
     )
     assert row is not None
     link.xid = row["xid"]
+    # After a crash Postgres may hand out a lost transaction's number again; a batch number is never
+    # used twice, so our own row settles whether it was us who committed.
+    link.proof = (Q.is_sealed, (batch,))
     return row["pos"]

@@ -32,3 +32,6 @@ SELECT nextval('headgate.batch')
 
 -- name: head
 SELECT pos, chain FROM headgate.commit ORDER BY pos DESC LIMIT 1
+
+-- name: is_sealed
+SELECT EXISTS (SELECT FROM headgate.commit WHERE batch = $1)

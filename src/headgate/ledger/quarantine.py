@@ -34,9 +34,7 @@ class Aside:
     first_at: datetime | None
 
 
-async def enter(
-    link: Link, pipeline: int, deployment: int, rows: Sequence[Aside]
-) -> None:
+async def enter(link: Link, pipeline: int, deployment: int, rows: Sequence[Aside]) -> None:
     """Set entries aside, inside the transaction that journals it."""
     if rows:
         await link.execute(
@@ -61,12 +59,16 @@ def _text(text: str | None) -> str | None:
     return None if text is None else text.replace("\0", "\ufffd")[:8192]
 
 
-async def release(db: Database, entries: Sequence[int], *, because: str, actor: str = "") -> list[int]:
+async def release(
+    db: Database, entries: Sequence[int], *, because: str, actor: str = ""
+) -> list[int]:
     """Let entries run again from the start: fresh attempts, same key, same place in their order."""
     return await _decide(db, entries, "release", because, actor)
 
 
-async def discard(db: Database, entries: Sequence[int], *, because: str, actor: str = "") -> list[int]:
+async def discard(
+    db: Database, entries: Sequence[int], *, because: str, actor: str = ""
+) -> list[int]:
     """Decide that these entries will not be processed. The row and its reason stay in the journal."""
     return await _decide(db, entries, "discard", because, actor)
 

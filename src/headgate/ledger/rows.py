@@ -56,9 +56,7 @@ class RowsTable:
 
     def _assemble(self, name: str, key: str, columns: list[str]) -> None:
         listed = ", ".join(columns)
-        updates = ", ".join(
-            f"{c} = excluded.{c}" for c in [*columns, *(_quote(c) for c, _ in OWN)]
-        )
+        updates = ", ".join(f"{c} = excluded.{c}" for c in [*columns, *(_quote(c) for c, _ in OWN)])
         mine = ", ".join("r." + _quote(k) for k in self.table.key)
         # Sorted by key: two committers then lock rows in the same order.
         self._upsert = f"""
@@ -75,7 +73,9 @@ class RowsTable:
     async def prepare(self, db: Database) -> None:
         """Create the table when it is not there; refuse one that cannot hold our rows."""
         async with db.transaction() as link:
-            await link.execute("SELECT pg_advisory_xact_lock(1751606889, hashtext($1))", self.table.label)
+            await link.execute(
+                "SELECT pg_advisory_xact_lock(1751606889, hashtext($1))", self.table.label
+            )
             there = await link.fetchval("SELECT to_regclass($1) IS NOT NULL", _name(self.table))
             if there:
                 await self._inspect(link)
@@ -85,7 +85,8 @@ class RowsTable:
     async def _create(self, link: Link) -> None:
         name = _name(self.table)
         columns = ", ".join(
-            f"{_quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}" for c in self.table.columns
+            f"{_quote(c.name)} {c.type}{'' if c.nullable else ' NOT NULL'}"
+            for c in self.table.columns
         )
         own = ", ".join(f"{c} {t} NOT NULL" for c, t in OWN)
         key = ", ".join(_quote(k) for k in self.table.key)
@@ -141,7 +142,9 @@ class RowsTable:
             await link.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_quote(column)} text")
         self._added |= names
         key = ", ".join(_quote(k) for k in self.table.key)
-        columns = [_quote(c.name) for c in self.table.columns] + [_quote(c) for c in sorted(self._added)]
+        columns = [_quote(c.name) for c in self.table.columns] + [
+            _quote(c) for c in sorted(self._added)
+        ]
         self._assemble(name, key, columns)
 
     async def write(self, link: Link, produced: Sequence[Produced]) -> None:

@@ -144,15 +144,17 @@ class Settler:
                 await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
             claims = sorted((s.claim for s in batch), key=lambda c: c.id)
             number, held = await gate.leave(
-                link, at.pipeline, claims[0].worker, [c.id for c in claims], [c.fence for c in claims]
+                link,
+                at.pipeline,
+                claims[0].worker,
+                [c.id for c in claims],
+                [c.fence for c in claims],
             )
             live = [s for s in batch if s.claim.id in held]
             await self._effects(link, live)
             await self._promote(link, live)
             await self._return(link, live)
-            await seal(
-                link, number, [s.line(fenced=s.claim.id not in held) for s in batch]
-            )
+            await seal(link, number, [s.line(fenced=s.claim.id not in held) for s in batch])
             reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)
         reached(Point.AFTER_FAIL if failing else Point.AFTER_FINALIZE)
         return {c.id for c in claims} - held
@@ -162,9 +164,7 @@ class Settler:
         if not ready:
             return
         if self._applies:
-            failed = await apply(
-                link, self._applies, ready, self._rows, self._apply_seconds
-            )
+            failed = await apply(link, self._applies, ready, self._rows, self._apply_seconds)
             for settlement, error in failed:
                 settlement.verdict = self._judge(settlement, error)
         else:
@@ -216,8 +216,15 @@ class Settler:
                     lane = None if upstream is None else _lane(upstream)
                     back.append(
                         gate.Stay(
-                            c.id, c.subject, c.fence, c.attempts, c.deaths, c.alone, due_at,
-                            c.first_at, lane,
+                            c.id,
+                            c.subject,
+                            c.fence,
+                            c.attempts,
+                            c.deaths,
+                            c.alone,
+                            due_at,
+                            c.first_at,
+                            lane,
                         )  # fmt: skip
                     )
                 case Release():
@@ -225,15 +232,30 @@ class Settler:
                     first = c.first_at if c.attempts > 1 else None
                     back.append(
                         gate.Stay(
-                            c.id, c.subject, c.fence, c.attempts - 1, c.deaths, c.alone, due,
-                            first, c.upstream,
+                            c.id,
+                            c.subject,
+                            c.fence,
+                            c.attempts - 1,
+                            c.deaths,
+                            c.alone,
+                            due,
+                            first,
+                            c.upstream,
                         )  # fmt: skip
                     )
                 case Quarantine(classed, reason, error):
                     aside.append(
                         quarantine.Aside(
-                            c.id, c.subject, c.fence, c.attempts, classed, reason, error,
-                            s.preview, s.content, c.first_at,
+                            c.id,
+                            c.subject,
+                            c.fence,
+                            c.attempts,
+                            classed,
+                            reason,
+                            error,
+                            s.preview,
+                            s.content,
+                            c.first_at,
                         )  # fmt: skip
                     )
                 case _:

@@ -19,7 +19,6 @@ from .gate import Claim
 from .journal import Line, published
 from .publication import Publication
 
-
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 

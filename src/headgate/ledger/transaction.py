@@ -16,9 +16,35 @@ import asyncpg
 from headgate.errors import EffectRefused
 
 _FORBIDDEN = frozenset(
-    "begin start commit end rollback abort savepoint release set reset listen unlisten notify"
-    " discard copy vacuum cluster reindex prepare execute deallocate declare fetch close load lock"
-    " checkpoint".split()
+    [
+        "begin",
+        "start",
+        "commit",
+        "end",
+        "rollback",
+        "abort",
+        "savepoint",
+        "release",
+        "set",
+        "reset",
+        "listen",
+        "unlisten",
+        "notify",
+        "discard",
+        "copy",
+        "vacuum",
+        "cluster",
+        "reindex",
+        "prepare",
+        "execute",
+        "deallocate",
+        "declare",
+        "fetch",
+        "close",
+        "load",
+        "lock",
+        "checkpoint",
+    ]
 )
 _COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
 _SET_CONFIG = re.compile(r"\bset_config\s*\(|\bpg_advisory_(?:un)?lock", re.IGNORECASE)

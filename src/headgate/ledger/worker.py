@@ -189,7 +189,16 @@ async def _settle(
                 doc = orjson.dumps({"error": text, "class": classed})
                 aside.append(
                     quarantine.Aside(
-                        h.id, h.subject, h.fence, f.attempts, classed, reason, text, None, None, h.first_at
+                        h.id,
+                        h.subject,
+                        h.fence,
+                        f.attempts,
+                        classed,
+                        reason,
+                        text,
+                        None,
+                        None,
+                        h.first_at,
                     )
                 )
             case None:

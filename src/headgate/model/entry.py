@@ -8,10 +8,11 @@ through it, and `headgate verify` walks it.
 from __future__ import annotations
 
 from enum import StrEnum
+from itertools import pairwise
 
 
 class Status(StrEnum):
-    """Where an entry is, or was on its way. The Postgres enum `headgate.status` has the same names."""
+    """Where an entry is, or was on its way. Postgres' enum `headgate.status` has the same names."""
 
     RECEIVED = "received"
     CLAIMED = "claimed"
@@ -32,7 +33,7 @@ S = Status
 
 NEXT: dict[Status, frozenset[Status]] = {
     S.RECEIVED: frozenset({S.CLAIMED}),
-    # A claim that is given back unstarted goes to `received`, or to `waiting` if it came from there.
+    # A claim that is given back unstarted goes to `received`, or to `waiting` if that was before.
     S.CLAIMED: frozenset({S.FETCHED, S.SKIPPED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
     S.FETCHED: frozenset({S.VALIDATED, S.SKIPPED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
     S.VALIDATED: frozenset({S.STAGED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
@@ -55,7 +56,7 @@ DONE = frozenset({S.FINALIZED, S.SKIPPED, S.ROLLED_BACK})
 
 def is_path(steps: list[Status]) -> bool:
     """May these statuses follow one another?"""
-    return all(after in NEXT[before] for before, after in zip(steps, steps[1:], strict=False))
+    return all(after in NEXT[before] for before, after in pairwise(steps))
 
 
 class Point(StrEnum):

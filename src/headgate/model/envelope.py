@@ -69,7 +69,7 @@ class Envelope(BaseModel):
         key: bytes,
         data: bytes | None,
     ) -> Envelope:
-        """The inverse of `document`, from a row of the ledger. The row was checked on its way in."""
+        """The inverse of `document`, from a row of the ledger, which was checked on its way in."""
         fields: dict[str, Any] = cls.__pydantic_validator__.validate_json(
             document[:-1]
             + (b"," if len(document) > 2 else b"")

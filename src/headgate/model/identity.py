@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import orjson
 
@@ -59,7 +59,7 @@ def change_key(envelope: Envelope) -> bytes:
 
 
 def fingerprint(envelope: Envelope) -> int:
-    """64 bits of what a repeated delivery must repeat; another value under one key is a conflict."""
+    """64 bits of what a repeated delivery must repeat; others under one key are a conflict."""
     parts: list[str | int | None] = [
         envelope.kind,
         envelope.etag,
@@ -87,7 +87,7 @@ def effect_key(
     operation: str = "publish",
     period: str | None = None,
 ) -> bytes:
-    """Was this work already done? Everything the result depends on; the code digest is evidence only."""
+    """Was this work already done? Everything the result depends on; the code is evidence only."""
     return _hash(
         b"effect",
         {
@@ -107,31 +107,48 @@ def effect_key(
 
 
 def params_digest(params: Mapping[str, Any]) -> bytes:
-    """A pipeline's parameters as a digest. Numbers with a fraction are hashed by their shortest text."""
+    """A pipeline's parameters as a digest. Fractions are hashed by their shortest text."""
     return _hash(b"params", _plain(params, "params"))
 
 
 def _plain(value: Any, where: str) -> Json:
     match value:
-        case str() | bool() | None:
+        case str():
+            return _text(value, where)
+        case bool() | None:
             return value
         case int():
-            return value if abs(value) <= SAFE_INTEGER else str(value)
+            return value if abs(value) <= SAFE_INTEGER else {"int": str(value)}
         case float():
             return {"float": repr(value)}
         case datetime():
             return {"datetime": value.isoformat()}
         case Mapping():
-            pairs: Mapping[object, Any] = value
-            return {
-                f"{len(str(k).encode())}:{str(k).encode().hex()}": _plain(v, f"{where}.{k}")
-                for k, v in pairs.items()
-            }
+            pairs = cast("Mapping[object, Any]", value)
+            return {_name(k, where): _plain(v, f"{where}.{k}") for k, v in pairs.items()}
         case list() | tuple():
-            items: Sequence[Any] = value
+            items = cast("Sequence[Any]", value)
             return [_plain(v, f"{where}[{n}]") for n, v in enumerate(items)]
         case _:
-            raise TypeError(f"{where} is a {type(value).__name__}: use text, numbers, lists, mappings")
+            raise TypeError(
+                f"{where} is a {type(value).__name__}: use text, numbers, lists, mappings"
+            )
+
+
+def _name(key: object, where: str) -> str:
+    """A name in hex: ASCII, as `canonical` wants it, and never one of the tags above."""
+    if not isinstance(key, str):
+        raise TypeError(f"{where} has the name {key!r}: names are text")
+    text = _text(key, where).encode()
+    return f"{len(text)}:{text.hex()}"
+
+
+def _text(value: str, where: str) -> str:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise TypeError(f"{where} has half a surrogate in it, which is no text") from None
+    return value
 
 
 def is_newer(

@@ -73,7 +73,9 @@ class Object:
     def path(self) -> Path:
         """A local file with these bytes, for libraries that want one. Do not write to it."""
         if isinstance(self._body, bytes):
-            raise SchemaError(f"{self.uri} came inside its message and is no file: use read() or open()")
+            raise SchemaError(
+                f"{self.uri} came inside its message and is no file: use read() or open()"
+            )
         return self._body
 
     def text(self, encoding: str = "utf-8") -> str:
@@ -89,7 +91,8 @@ class Object:
             try:
                 yield from lines
             except UnicodeDecodeError as error:
-                raise self._undecodable(error) from None
+                # It counts from the piece that was being decoded, which ends where we have read to.
+                raise self._undecodable(error, raw.tell() - len(error.object)) from None
 
     def json(self) -> Any:
         """The parsed JSON document."""
@@ -98,16 +101,16 @@ class Object:
         except (ValueError, RecursionError) as error:
             raise SchemaError(f"{self.uri} is no JSON: {error}", reason="not_json") from None
 
-    def _undecodable(self, error: UnicodeDecodeError) -> SchemaError:
+    def _undecodable(self, error: UnicodeDecodeError, offset: int = 0) -> SchemaError:
         return SchemaError(
-            f"{self.uri} is no {error.encoding} text: byte {error.start}: {error.reason}",
+            f"{self.uri} is no {error.encoding} text: byte {offset + error.start}: {error.reason}",
             reason="not_text",
         )
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """A file that a transform made: bytes, text, a path or a stream, and what kind of thing it is."""
+    """A file that a transform made: bytes, text, a path or a stream, and its media type."""
 
     name: str
     content: Content
@@ -125,7 +128,9 @@ class Run(Protocol):
     version: str
     params: Mapping[str, Any]
 
-    def call(self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None) -> Any:
+    def call(
+        self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None
+    ) -> Any:
         """Do something outside Postgres once. `fn` gets the step's idempotency key if it takes one.
 
         A step that finished is not made again on retry: its stored answer is returned. The other

@@ -14,9 +14,11 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, TypeVar
+from functools import partial
+from types import CodeType
+from typing import Any, Literal, TypeVar, cast, overload
 
 from headgate.errors import PipelineError
 
@@ -77,34 +79,59 @@ class Pipeline:
     applies: list[ApplyStep] = field(init=False, default_factory=list[ApplyStep])
 
     def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise PipelineError(
-                f"Pipeline({self.name!r}): not a name",
-                hint="use lower-case letters, digits, - and _, beginning with a letter",
-            )
-        if not isinstance(self.version, str) or not self.version:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise PipelineError(f"Pipeline({self.name!r}): version must be text, as in version=\"1\"")
-        if self.removed not in ("keep", "remove"):
-            raise PipelineError(
-                f"Pipeline({self.name!r}): removed={self.removed!r}", hint='use "keep" or "remove"'
-            )
+        for what, given, right in self._mistakes():
+            raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
         self.sources = tuple(self.sources)
         names = [s.name for s in self.sources]
-        if len(set(names)) < len(names):
+        twice = [name for n, name in enumerate(names) if name in names[:n]]
+        if twice:
             raise PipelineError(
-                f"Pipeline({self.name!r}): two sources are called the same",
+                f"Pipeline({self.name!r}): two sources are called {twice[0]!r}",
                 hint="give one of them name=…",
             )
         try:
             self.params_digest = params_digest(self.params)
         except TypeError as error:
             raise PipelineError(f"Pipeline({self.name!r}): {error}") from None
-        self.deadline_seconds = None if self.deadline is None else seconds(self.deadline)
+        self.deadline_seconds = None
+        if self.deadline is not None:
+            self.deadline_seconds = seconds(self.deadline, f"Pipeline({self.name!r}): deadline")
+
+    def _mistakes(self) -> Iterator[tuple[str, object, str]]:
+        """What was given that cannot be used: its name, its value, and what to give instead."""
+        name, version, store = _unsure(self.name), _unsure(self.version), _unsure(self.store)
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            right = "use lower-case letters, digits, - and _, beginning with a letter"
+            yield "name", name, right
+        if not isinstance(version, str) or not version:
+            yield "version", version, 'version is text, as in version="1"'
+        if not isinstance(store, str) or not store:
+            yield "store", store, 'store is text, as in store="lake/"'
+        if not isinstance(_unsure(self.sources), Iterable):
+            yield "sources", self.sources, "sources is a list, as in sources=[hg.Directory(...)]"
+        if not isinstance(_unsure(self.params), Mapping):
+            yield "params", self.params, 'params is a mapping, as in params={"limit": 3}'
+        if not isinstance(_unsure(self.retry), RetryPlan):
+            yield "retry", self.retry, "retry is an hg.RetryPlan"
+        if self.removed not in ("keep", "remove"):
+            yield "removed", self.removed, 'use "keep" or "remove"'
+        if self.conflict not in ("error", "warn"):
+            yield "conflict", self.conflict, 'use "error" or "warn"'
+        if self.deadline == 0:
+            yield (
+                "deadline",
+                self.deadline,
+                "a handler needs some time; None is no limit of its own",
+            )
 
     def validate(self, function: Handler) -> Handler:
-        """Check an object before anything is made of it. What this raises is permanent, unless it
-        is `hg.Retryable`. It must not depend on the network, the clock or chance."""
-        self.validators.append(self._step(function, ("obj", "run"), least=1, kind="validate"))
+        """Check an object before anything is made of it.
+
+        What this raises is permanent, unless it is `hg.Retryable`. It must not depend on the
+        network, the clock or chance.
+        """
+        step = self._step(function, ("obj", "run"), least=1, kind="validate", yields=False)
+        self.validators.append(step)
         return function
 
     def rows(
@@ -135,7 +162,11 @@ class Pipeline:
         self.transforms.append(self._step(function, ("obj", "run"), least=1, kind="transform"))
         return function
 
-    def apply(self, function: Handler | None = None, *, independent: bool = False) -> Any:
+    @overload
+    def apply(self, function: Handler) -> Handler: ...
+    @overload
+    def apply(self, *, independent: bool = False) -> Callable[[Handler], Handler]: ...
+    def apply(self, function: Any = None, *, independent: bool = False) -> Any:
         """SQL of your own in the finalize transaction.
 
         It may run several times per attempt: only its SQL counts. `independent=True` says that
@@ -143,7 +174,7 @@ class Pipeline:
         """
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, ("tx", "obj", "run"), least=2, kind="apply")
+            step = self._step(function, ("tx", "obj", "run"), least=2, kind="apply", yields=False)
             self.applies.append(ApplyStep(step, independent))
             return function
 
@@ -151,7 +182,7 @@ class Pipeline:
 
     @property
     def independent(self) -> bool:
-        """May several connections commit at once? Declared rows may; free SQL only if it says so."""
+        """May several connections commit at once? Rows may; free SQL only if it says so."""
         return all(a.independent for a in self.applies)
 
     @property
@@ -170,9 +201,10 @@ class Pipeline:
             *(a.step for a in self.applies),
         ]
         for step in steps:
-            code = getattr(step.function, "__code__", None)
             digest.update(step.name.encode() + b"\0")
-            digest.update(code.co_code + repr(code.co_consts).encode() if code else b"")
+            digest.update(
+                _code(getattr(_written(step.function), "__code__", None)).encode() + b"\0"
+            )
         return digest.digest()
 
     def declared(self) -> dict[str, Any]:
@@ -192,14 +224,23 @@ class Pipeline:
         }
 
     def _step(
-        self, function: Callable[..., Any], wanted: tuple[str, ...], *, least: int, kind: str
+        self,
+        function: Callable[..., Any],
+        wanted: tuple[str, ...],
+        *,
+        least: int,
+        kind: str,
+        yields: bool = True,
     ) -> Step:
-        name = getattr(function, "__qualname__", repr(function))
-        right = f"def {getattr(function, '__name__', 'handler')}({', '.join(wanted)})"
+        called = _called(function)
+        name = getattr(called, "__qualname__", type(called).__qualname__)
+        right = f"def {getattr(called, '__name__', 'handler')}({', '.join(wanted)})"
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
-            raise PipelineError(f"{self.name}.{kind}: {name} is not a function", hint=right) from None
+            raise PipelineError(
+                f"{self.name}.{kind}: {name} is not a function", hint=f"write: {right}"
+            ) from None
         plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         required = [p for p in plain if p.default is p.empty]
         demanding = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
@@ -208,5 +249,49 @@ class Pipeline:
             raise PipelineError(
                 f"{self.name}.{kind}: {name}{given} has the wrong signature", hint=f"write: {right}"
             )
-        is_async = inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+        generates = inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+        if generates and not yields:
+            raise PipelineError(
+                f"{self.name}.{kind}: {name} yields, so calling it would run none of it",
+                hint=f"write: {right}, without yield",
+            )
+        is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
         return Step(function, name, is_async, len(required))
+
+
+def _unsure(value: object) -> object:
+    """Whatever the types say, an author may have given anything."""
+    return value
+
+
+def _called(function: Any) -> Any:
+    """The function whose body runs: behind a `partial`, or an object that can be called."""
+    while isinstance(function, partial):
+        function = cast("partial[Any]", function).func
+    if inspect.isroutine(function) or inspect.isclass(function) or not callable(function):
+        return function
+    return cast("Any", type(function)).__call__
+
+
+def _written(function: Any) -> Any:
+    """The function as its author wrote it, under whatever decorators."""
+    return inspect.unwrap(_called(function))
+
+
+def _code(code: object) -> str:
+    """What a function does, in a text that is the same in every process and however it is laid out.
+
+    A code object's own text has its address and line in it, and a set's has an order by chance.
+    """
+    match code:
+        case CodeType():
+            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+            consts = ",".join(_code(const) for const in code.co_consts)
+            return f"code({code.co_code.hex()} {names!r} [{consts}])"
+        case tuple():
+            return f"({','.join(_code(item) for item in cast('tuple[object, ...]', code))})"
+        case frozenset():
+            items = sorted(_code(item) for item in cast("frozenset[object]", code))
+            return f"{{{','.join(items)}}}"
+        case _:
+            return repr(code)

@@ -16,7 +16,7 @@ from .envelope import Envelope, Kind, Strength
 
 
 class Spool(Protocol):
-    """Bytes on their way in: a private local file that knows its digest. Not durable, not visible."""
+    """Bytes on their way in: a private local file that knows its digest. Nobody else sees it."""
 
     path: Path
     size: int
@@ -45,7 +45,7 @@ class Store(Protocol):
         ...
 
     def keep(self, spool: Spool) -> None:
-        """Make the spool's bytes durable under their digest. Keeping the same bytes again is harmless."""
+        """Make the spool's bytes durable under their digest. Keeping them again is harmless."""
         ...
 
     def has(self, digest: bytes) -> bool: ...
@@ -124,7 +124,7 @@ class Source(Protocol):
     every_seconds: float
 
     def check(self) -> None:
-        """Raise `UsageError` when this source cannot work as declared (a folder that is not there)."""
+        """Raise `UsageError` when this source cannot work as declared (there is no such folder)."""
         ...
 
     def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:

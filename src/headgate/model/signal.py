@@ -8,6 +8,7 @@ signals are emitted per batch, never per entry.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -34,13 +35,17 @@ CONFLICT = Signal(
 STAGE_SECONDS = Signal(
     "processing_latency_seconds", "histogram", "How long a stage of the path took.", ("stage",)
 )
-RETRIES = Signal("retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",))
+RETRIES = Signal(
+    "retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",)
+)
 DEAD = Signal("dead_letter_count", "gauge", "Entries in quarantine.", ("queue",))
 SETTLED = Signal(
     "headgate_settled_total", "counter", "Attempts by how they ended.", ("pipeline", "outcome")
 )
 FENCED = Signal(
-    "headgate_fenced_total", "counter", "Attempts whose lease was lost; they changed nothing.",
+    "headgate_fenced_total",
+    "counter",
+    "Attempts whose lease was lost; they changed nothing.",
     ("pipeline",),
 )
 COMMIT_SECONDS = Signal(
@@ -50,7 +55,9 @@ BATCH = Signal(
     "headgate_commit_entries", "histogram", "Entries settled by one transaction.", ("pipeline",)
 )
 LOST = Signal(
-    "headgate_workers_lost_total", "counter", "Workers buried: dead, stopped or past a deadline.",
+    "headgate_workers_lost_total",
+    "counter",
+    "Workers buried: dead, stopped or past a deadline.",
     ("reason",),
 )
 BACKLOG = Signal("headgate_backlog", "gauge", "Entries by where they rest.", ("pipeline", "status"))
@@ -79,6 +86,8 @@ def listen(listener: Listener) -> Callable[[], None]:
 
 
 def emit(signal: Signal, value: float = 1.0, **labels: str) -> None:
-    """Say that something happened. Never raises for the sake of who listens."""
-    for listener in _listeners:
-        listener(signal, value, labels)
+    """Say that something happened. Never raises, whatever a listener does."""
+    # A copy: a listener may come or go meanwhile, in another thread.
+    for listener in tuple(_listeners):
+        with suppress(Exception):  # what is shown about work never costs the work
+            listener(signal, value, labels)

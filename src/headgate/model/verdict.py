@@ -19,8 +19,21 @@ from headgate import errors
 Jitter = Literal["full", "equal"]
 SkipReason = Literal["unchanged", "stale", "superseded", "kept"]
 QuarantineClass = Literal[
-    "schema", "permission", "missing", "care", "conflict", "late", "approval", "exhausted", "permanent"
+    "schema",
+    "permission",
+    "missing",
+    "care",
+    "conflict",
+    "late",
+    "approval",
+    "exhausted",
+    "permanent",
 ]
+
+
+# Far beyond any use, and far from where dates end.
+LONGEST_SECONDS = 10 * 365 * 86400
+_HINT = "Give seconds, from none to ten years."
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +48,21 @@ class RetryPlan:
     jitter: Jitter
     delays: tuple[float, ...] = ()
 
+    def __post_init__(self) -> None:
+        if self.attempts < 1:
+            raise errors.UsageError(f"RetryPlan: attempts is {self.attempts}, at least one is made")
+        for what in ("budget_seconds", "base_seconds", "cap_seconds"):
+            if not 0 <= getattr(self, what) <= LONGEST_SECONDS:
+                raise errors.UsageError(f"RetryPlan: {what} is {getattr(self, what)}", hint=_HINT)
+        if not all(0 <= delay <= LONGEST_SECONDS for delay in self.delays):
+            raise errors.UsageError(f"RetryPlan: delays are {self.delays}", hint=_HINT)
+        if self.jitter not in ("full", "equal"):
+            raise errors.UsageError(f"RetryPlan: jitter={self.jitter!r}", hint='"full" or "equal"')
+
     def bound_seconds(self, retry: int) -> float:
         """The delay before jitter ahead of retry number `retry` (0 is the first)."""
         if self.delays:
-            return self.delays[min(retry, len(self.delays) - 1)]
+            return min(self.delays[min(retry, len(self.delays) - 1)], self.cap_seconds)
         # 2**62 seconds outlive every cap; a larger exponent only overflows.
         return min(self.base_seconds * 2 ** min(retry, 62), self.cap_seconds)
 
@@ -59,7 +83,8 @@ UPSTREAM = RetryPlan("upstream-event", 8, 24 * 3600, 15, 600, "full")
 CRON = RetryPlan("cron", 6, 6 * 3600, 30, 900, "equal")
 WEBHOOK = RetryPlan("webhook", 4, 1800, 30, 300, "equal", delays=(30, 120, 300))
 
-# An object that is announced before it can be read is common; one that never comes is not retried for a day.
+# An object that is announced before it can be read is common; for one that never comes, a few tries
+# are enough.
 MISSING_ATTEMPTS = 4
 
 
@@ -124,16 +149,27 @@ def classify(error: BaseException) -> QuarantineClass:
 def reason_of(error: BaseException) -> str:
     """The stable name of an error: metric label, quarantine filter, runbook."""
     if isinstance(error, errors.HeadgateError):
-        return error.reason
+        return _line(error.reason)
     return type(error).__name__
 
 
 def describe(error: BaseException) -> str:
-    """The error in one line, for people."""
+    """The error in one line, for people. Never raises, and any ledger and log can hold it."""
+    kind = type(error).__name__
+    try:
+        text = _line(str(error))
+    except Exception as second:
+        text = f"its text cannot be had ({type(second).__name__})"
     if isinstance(error, errors.HeadgateError):
-        return str(error)
-    text = str(error)
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return text
+    return f"{kind}: {text}" if text else kind
+
+
+def _line(text: str) -> str:
+    # Postgres has no NUL in its texts and nobody has half a surrogate; a poisonous message must not
+    # keep the verdict it explains from being written.
+    line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
+    return line.replace("\0", "\\x00")
 
 
 def judge(
@@ -145,7 +181,7 @@ def judge(
     plan: RetryPlan,
     chance: float,
 ) -> Retry | Quarantine:
-    """The fate of a failed attempt, the `attempts`-th that is charged, begun first at `first_at`."""
+    """The fate of a failed attempt: the `attempts`-th that is charged, the first at `first_at`."""
     reason, text = reason_of(error), describe(error)
     if isinstance(error, errors.Permanent):
         return Quarantine(classify(error), reason, text)

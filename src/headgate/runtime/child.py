@@ -58,7 +58,9 @@ class Child:
                     return 0 if await self._work(pipelines) else KILLED_AT_ONCE
             return 0
         except UsageError as error:
-            self._say(Message(fatal={"text": str(error), "hint": error.hint, "reason": error.reason}))
+            self._say(
+                Message(fatal={"text": str(error), "hint": error.hint, "reason": error.reason})
+            )
             return 2
         except LedgerUnavailable as error:
             get_logger("headgate").warning("ledger away", why=str(error))

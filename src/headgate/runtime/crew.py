@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
-from headgate.pipeline import Attempt
+from headgate.ledger.attempt import Attempt
 
 from .marker import Marker
 
@@ -33,7 +33,9 @@ class Crew:
         self._done: deque[Attempt] = deque()
         self._told = False
         self._threads = [
-            threading.Thread(target=self._run, args=(first_slot + n,), daemon=True, name=f"crew-{n}")
+            threading.Thread(
+                target=self._run, args=(first_slot + n,), daemon=True, name=f"crew-{n}"
+            )
             for n in range(size)
         ]
         for thread in self._threads:

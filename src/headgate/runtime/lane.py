@@ -11,10 +11,11 @@ from collections.abc import Callable
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate
+from headgate.ledger.attempt import Attempt
 from headgate.model.signal import OUTAGE, STAGE_SECONDS, emit
 from headgate.model.verdict import Release
 from headgate.pg import Database
-from headgate.pipeline import Attempt, Path
+from headgate.pipeline import Path
 
 from .crew import Crew
 from .marker import Marker
@@ -130,7 +131,9 @@ class Lane:
             began = loop.time()
             deadline = self.path.declared.deadline_seconds or self._tuning.deadline_seconds
             await self.path.prepare_async(attempt, deadline)
-            self.crew.seconds_per_entry += 0.05 * (loop.time() - began - self.crew.seconds_per_entry)
+            self.crew.seconds_per_entry += 0.05 * (
+                loop.time() - began - self.crew.seconds_per_entry
+            )
             self._marker.end(slot)
             self._free_slots.append(slot)
         self._hand_over([attempt])

@@ -97,10 +97,14 @@ def _cannot_import(where: str, error: BaseException) -> PipelineError:
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         raise error
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if "importlib" not in f.filename and "headgate/runtime" not in f.filename]
+    own = [
+        f for f in frames if "importlib" not in f.filename and "headgate/runtime" not in f.filename
+    ]
     line = f", line {own[-1].lineno} of {own[-1].filename}" if own else ""
     if isinstance(error, SyntaxError) and error.lineno:
         line = f", line {error.lineno}"
-    hint = error.hint if isinstance(error, HeadgateError) else "fix it and run again; nothing was lost"
+    hint = (
+        error.hint if isinstance(error, HeadgateError) else "fix it and run again; nothing was lost"
+    )
     said = str(error) if isinstance(error, HeadgateError) else f"{type(error).__name__}: {error}"
     return PipelineError(f"{where} cannot be imported{line}: {said}", hint=hint)

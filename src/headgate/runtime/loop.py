@@ -12,7 +12,7 @@ T = TypeVar("T")
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
     """Run `main` to its end on a fresh loop."""
     try:
-        import uvloop  # noqa: PLC0415
+        import uvloop
     except ImportError:
         return asyncio.run(main())
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

@@ -19,7 +19,7 @@ import shutil
 import tempfile
 import time
 import traceback
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -69,7 +69,7 @@ class Rows(NamedTuple):
     """Rows of one table: the first of them, and how many there are."""
 
     table: str
-    count: int
+    total: int
     first: list[dict[str, Any]]
 
 
@@ -99,16 +99,17 @@ class Rehearsal:
 @asynccontextmanager
 async def scratch(setup: str | None = None) -> AsyncGenerator[ScratchDatabase]:
     """A ledger to rehearse on, gone at the end. `setup` is SQL that makes the user's own tables."""
-    home = FilePath(tempfile.mkdtemp(prefix="headgate-try-"))
-    # Root's server runs as another user, who must be able to pass through.
-    home.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    home = _make_home()
     try:
-        async with connected(Ledger(None, home), connections=4) as plain:
-            async with await ScratchDatabase.open(plain.url, max_size=4) as db:
-                if setup is not None:
-                    await _set_up(db, setup)
-                db.folder = home
-                yield db
+        async with (
+            connected(Ledger(None, home), connections=4) as plain,
+            await ScratchDatabase.open(plain.url, max_size=4) as db,
+        ):
+            assert isinstance(db, ScratchDatabase), "it opens what it is"
+            if setup is not None:
+                await _set_up(db, setup)
+            db.folder = home
+            yield db
     finally:
         await asyncio.to_thread(_remove, home)
 
@@ -120,7 +121,7 @@ class ScratchDatabase(Database):
     _undoing = False
 
     @contextmanager
-    def undoing(self) -> Iterator[None]:
+    def undoing(self) -> Generator[None]:
         """In this block no transaction is kept."""
         self._undoing = True
         try:
@@ -167,8 +168,7 @@ async def rehearse(
     db: ScratchDatabase, declared: Pipeline, sample: FilePath, tuning: Tuning, *, rows: int = 10
 ) -> Rehearsal:
     """Take one file down the path of a pipeline. The file is judged alone, on empty tables."""
-    sample = sample.resolve()
-    source = Directory(sample.parent, settle=0)
+    sample, source = _locate(sample)
     pipeline = copy.copy(declared)
     pipeline.sources = (source,)
     pipeline.store = str(db.folder / "lake")
@@ -190,6 +190,19 @@ async def rehearse(
         path.finish([attempt])
     told.seconds = time.monotonic() - began
     return told
+
+
+def _locate(sample: FilePath) -> tuple[FilePath, Directory]:
+    """The file itself and its folder as a source: a link is followed first."""
+    real = sample.resolve()
+    return real, Directory(real.parent, settle=0)
+
+
+def _make_home() -> FilePath:
+    home = FilePath(tempfile.mkdtemp(prefix="headgate-try-"))
+    # Root's server runs as another user, who must be able to pass through.
+    home.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    return home
 
 
 async def _set_up(db: Database, setup: str) -> None:
@@ -243,14 +256,14 @@ async def _prepare(path: Path, attempt: Attempt, tuning: Tuning) -> None:
 def _tell_effects(told: Rehearsal, attempt: Attempt, rows: int) -> None:
     if attempt.object is not None:
         told.size, told.digest = attempt.object.size, attempt.object.digest
-    counts: dict[str, int] = attempt.facts.get("rows", {})
+    counts: dict[str, int] = (attempt.facts or {}).get("rows", {})
     told.rows = [
         Rows(table, counts[table], list(itertools.islice(_decoded(chunks), rows)))
-        for table, chunks in attempt.rows.items()
+        for table, chunks in (attempt.rows or {}).items()
         if table in counts
     ]
     told.artifacts = [
-        Made(a["name"], a["size"], a["digest"], a["media_type"]) for a in attempt.artifacts
+        Made(a["name"], a["size"], a["digest"], a["media_type"]) for a in attempt.artifacts or ()
     ]
 
 
@@ -263,7 +276,8 @@ def _where(error: BaseException) -> str | None:
     """The last line of the user's own code that this error went through."""
     for one in _chain(error):
         for frame in reversed(traceback.extract_tb(one.__traceback__)):
-            if not (frame.filename.startswith(_FOREIGN) or "site-packages" in frame.filename):
+            foreign = frame.filename.startswith(_FOREIGN) or "site-packages" in frame.filename
+            if frame.line and not foreign:
                 return f"{frame.filename}:{frame.lineno}: {frame.line}"
     return None
 

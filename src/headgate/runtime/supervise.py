@@ -92,7 +92,9 @@ class Supervisor:
         self._changed = asyncio.Event()
         self._unburied: list[Started] = []
         self._pause = NEVER_TIGHT_SECONDS[0]
-        self._brood = Brood(targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set)
+        self._brood = Brood(
+            targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set
+        )
         self._sweeper = Sweeper(db, tuning)
 
     async def run(self, *, until_idle: bool, on_tick: Tick | None) -> list[gate.Resting]:
@@ -173,9 +175,7 @@ class Supervisor:
         self._kill_overdue()
         ended = self._brood.reap()
         for child in ended:
-            log.warning(
-                "child ended", kind=child.kind, pid=child.process.pid, code=child.exit_code
-            )
+            log.warning("child ended", kind=child.kind, pid=child.process.pid, code=child.exit_code)
         self._unburied += ended
         await self._bury()
         if not ended or self._stops or self._fatal is not None:
@@ -219,7 +219,9 @@ class Supervisor:
                 pipeline = self._pipelines[r.slot // self._tuning.concurrency]
                 deadline = pipeline.deadline_seconds or self._tuning.deadline_seconds
                 if r.seconds > deadline + DEADLINE_GRACE_SECONDS and child.overdue is None:
-                    log.warning("handler past its deadline", entry=r.entry, seconds=round(r.seconds))
+                    log.warning(
+                        "handler past its deadline", entry=r.entry, seconds=round(r.seconds)
+                    )
                     child.overdue = r.entry
                     child.process.kill()
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from typing import IO, overload
+
+from .durable import unavailable
 
 KEPT_IN_MEMORY = 8 << 20
 
@@ -22,15 +25,17 @@ class Spill(Sequence[bytes]):
             self.append(chunk)
 
     def append(self, chunk: bytes) -> None:
+        """Add one. Raises `StoreUnavailable` when the disk has no room for it."""
         self._size += len(chunk)
-        if self._file is None and self._size > self._limit:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with this object)
-            for kept in self._chunks:
-                self._write(kept)
-            self._chunks = []
-        if self._file is None:
+        if self._file is None and self._size <= self._limit:
             self._chunks.append(chunk)
-        else:
+            return
+        with _disk():
+            if self._file is None:
+                self._file = tempfile.TemporaryFile()  # noqa: SIM115  (closed with this object)
+                for kept in self._chunks:
+                    self._write(kept)
+                self._chunks = []
             self._write(chunk)
 
     def _write(self, chunk: bytes) -> None:
@@ -51,8 +56,18 @@ class Spill(Sequence[bytes]):
         if self._file is None:
             return self._chunks[index]
         place, size = self._places[index]
-        end = self._file.tell()
-        self._file.seek(place)
-        chunk = self._file.read(size)
-        self._file.seek(end)
+        with _disk():
+            end = self._file.tell()
+            self._file.seek(place)  # writes what is still buffered, so it may find the disk full
+            chunk = self._file.read(size)
+            self._file.seek(end)
         return chunk
+
+
+@contextmanager
+def _disk() -> Generator[None]:
+    try:
+        yield
+    except OSError as error:
+        doing = "keep rows in a temporary file"
+        raise unavailable(error, tempfile.gettempdir(), doing) from error

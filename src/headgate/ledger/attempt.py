@@ -1,0 +1,82 @@
+"""An attempt: one entry on its way through the path, with what its handlers gave back so far."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from headgate.errors import EffectRefused
+from headgate.model.crash import reached
+from headgate.model.entry import Point, Status
+from headgate.model.object import Artifact, Object
+from headgate.model.ports import Spool
+from headgate.model.verdict import Finalized, Verdict
+
+from .gate import Claim
+from .run import RunNow
+
+FINALIZED = Finalized()
+
+
+class Attempt:
+    """One entry on its way through the path. Most hold little: containers are made when needed."""
+
+    __slots__ = (
+        "added", "artifacts", "began", "claim", "content", "facts", "object", "objects", "rows",
+        "run", "spools", "staged", "steps", "verdict",
+    )  # fmt: skip
+
+    def __init__(self, claim: Claim, run: RunNow) -> None:
+        self.claim = claim
+        self.run = run
+        self.began = time.monotonic()
+        self.steps: list[tuple[Status, float]] = [(Status.CLAIMED, 0.0)]
+        self.verdict: Verdict = FINALIZED
+        self.object: Object | None = None
+        self.content: bytes | None = None
+        self.spools: dict[bytes, Spool] | None = None
+        self.rows: dict[str, Sequence[bytes]] | None = None
+        self.added: dict[str, frozenset[str]] | None = None
+        self.artifacts: list[dict[str, Any]] | None = None
+        self.facts: dict[str, Any] | None = None
+        self.objects: list[tuple[bytes, int]] | None = None
+        self.staged = False
+
+    def reach(self, step: Status, point: Point) -> None:
+        self.steps.append((step, (time.monotonic() - self.began) * 1000))
+        reached(point)
+
+    def hold(self, name: bytes, spool: Spool) -> None:
+        """A spool to be kept, or discarded with the attempt."""
+        if self.spools is None:
+            self.spools = {}
+        self.spools[name] = spool
+
+    def made(self, artifact: Artifact, spool: Spool, by: str) -> None:
+        """A file that a transform made, once all of it is in its spool."""
+        self.artifacts = self.artifacts or []
+        if any(a["name"] == artifact.name for a in self.artifacts):
+            raise EffectRefused(f"{by} made two artifacts called {artifact.name!r}")
+        if self.spools is not None and spool.digest in self.spools:
+            spool.discard()  # the same bytes are on their way already
+        else:
+            self.hold(spool.digest, spool)
+        self.artifacts.append(
+            {
+                "name": artifact.name,
+                "digest": spool.digest.hex(),
+                "size": spool.size,
+                "media_type": artifact.media_type,
+            }
+        )
+
+    def note(self, fact: str, value: Any) -> None:
+        """Something the journal should say about this attempt."""
+        if self.facts is None:
+            self.facts = {}
+        self.facts[fact] = value
+
+    def discard(self) -> None:
+        for spool in (self.spools or {}).values():
+            spool.discard()

@@ -1,0 +1,344 @@
+"""`up` as it is run: processes of their own on a folder of their own, watched from outside.
+
+A `Place` is a folder with `incoming/`, `lake/` and a pipeline whose handlers do what the name of
+a file says. What the handlers did leaves a line in `notes/`, however their process ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+from tests.pg.processes import eventually
+
+from headgate.pg import Database
+from headgate.runtime.verify import verify
+
+ROOT = Path(__file__).parents[2]
+
+PIPELINE = '''
+import ctypes, os, signal, time
+from typing import TypedDict
+
+import headgate as hg
+
+load = hg.Pipeline(
+    "load",
+    sources=[hg.Directory("incoming", settle=SETTLE, every=0.05)],
+    store="lake",
+    retry=hg.RetryPlan("upstream-event", 3, 3600, 0.01, 0.02, "full"),
+)
+
+
+class Reading(TypedDict):
+    name: str
+    text: str
+
+
+def name_of(obj):
+    return obj.uri.rpartition("/")[2]
+
+
+def note(what, text):
+    """Durable before the next line runs: appended in one write."""
+    fd = os.open(f"notes/{what}", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, f"{text}\\n".encode())
+    os.close(fd)
+
+
+def first_time(what):
+    try:
+        os.close(os.open(f"notes/once-{what}", os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def wait_for(what):
+    note("waiting", os.getpid())
+    while not os.path.exists(f"notes/{what}"):
+        time.sleep(0.01)
+
+
+@load.validate
+def is_text(obj):
+    if obj.read().startswith(b"poison"):
+        raise hg.Permanent("poison")
+
+
+@load.rows("reading", key="name", schema=Reading)
+def readings(obj, run):
+    name = name_of(obj)
+    note("begun", name)
+    word, _, rest = name.partition("-")
+    match word:
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "kill_once" if first_time(name):
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "fail_once" if first_time(name):
+            raise hg.Retryable("not yet")
+        case "hold":
+            ctypes.PyDLL(None).usleep(int(rest) * 1000)  # keeps the GIL all the while
+        case "stuck" if first_time(name):
+            ctypes.CDLL(None).sleep(600)
+        case "gate":
+            wait_for("open")
+        case "slow":
+            time.sleep(0.02)
+    if word == "call":
+        run.call("ring", lambda key: note("rung", f"{name} {key}"))
+    note("ended", name)
+    yield {"name": name, "text": obj.text()}
+
+
+@load.transform
+def shout(obj, run):
+    return {"shout.txt": obj.text().upper().encode()}
+
+
+@load.apply
+def tally(tx, obj, run):
+    if name_of(obj).startswith("late_kill"):
+        note("begun", name_of(obj))
+        os.kill(os.getpid(), signal.SIGKILL)
+    tx.execute("INSERT INTO applied VALUES ($1)", name_of(obj))
+'''
+
+# The process under test. What it is told comes as JSON; what became of it goes to stdout as JSON.
+_UP = """
+import json, os, signal, sys
+from pathlib import Path
+
+from headgate.errors import HeadgateError
+from headgate.ledger import quarantine
+from headgate.model import crash
+from headgate.model.entry import Point
+from headgate.runtime.ledger_home import Ledger, connected
+from headgate.runtime.loop import run
+from headgate.runtime.supervise import up
+from headgate.runtime.tuning import Tuning
+from headgate.telemetry.log import configure
+from headgate.telemetry.metrics import Metrics
+
+told = json.loads(sys.argv[1])
+ledger = Ledger(told["url"], Path(told["home"]))
+if told["die_at"]:
+    crash.arm(Point(told["die_at"]), lambda: os.kill(os.getpid(), signal.SIGKILL))
+
+
+async def release():
+    async with connected(ledger) as db:
+        rows = await db.fetch("SELECT entry FROM headgate.quarantine")
+        await quarantine.release(db, [r["entry"] for r in rows], because="republished")
+    return []
+
+
+async def work():
+    left = await up(
+        told["targets"],
+        ledger,
+        Tuning(**told["tuning"]),
+        until_idle=told["until_idle"],
+        metrics=metrics,
+        log_to=("json", "info"),
+        crash_at=told["crash_at"],
+    )
+    return [(r.pipeline, r.ready, r.leased, r.soon, r.later) for r in left]
+
+
+metrics = Metrics()
+configure("json", "info")
+try:
+    said = {"left": run(release if told["release"] else work), "metrics": metrics.text().decode()}
+    code = 0
+except HeadgateError as error:
+    said = {"error": type(error).__name__, "text": str(error), "hint": error.hint}
+    code = 2
+print(json.dumps(said), flush=True)
+sys.exit(code)
+"""
+
+
+class Up:
+    """A running `up`."""
+
+    def __init__(self, place: Place, **told: Any) -> None:
+        self._place = place
+        self.log = place.folder / f"up-{len(list(place.folder.glob('up-*.log')))}.log"
+        tuning = {"poll_seconds": 0.02, "sweep_seconds": 0.2, "max_wait_seconds": 10.0}
+        settings = {
+            "url": place.url,
+            "home": str(place.home),
+            "targets": ["load.py"],
+            "until_idle": True,
+            "crash_at": "",
+            "die_at": "",
+            "release": False,
+        }
+        settings |= told | {"tuning": tuning | told.get("tuning", {})}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", _UP, json.dumps(settings)],
+                cwd=place.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+            )
+
+    def wait(self, seconds: float = 40.0) -> dict[str, Any]:
+        """What it said when it ended by itself."""
+        try:
+            out, _ = self.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"up did not end:\n{self.said()}") from None
+        return json.loads(out) if out else {}
+
+    def ends(self, code: int = 0) -> dict[str, Any]:
+        said = self.wait()
+        assert self.process.returncode == code, f"{said}\n{self.said()}"
+        return said
+
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    def died_children(self) -> list[str]:
+        """The kinds of children that were killed with -9."""
+        lines = [json.loads(line) for line in self.said().splitlines() if line.startswith("{")]
+        return [x["kind"] for x in lines if x["event"] == "child ended" and x["code"] == -9]
+
+
+class Place:
+    """A folder, a ledger, and the files that go in."""
+
+    def __init__(self, folder: Path, url: str | None, *, settle: float = 0) -> None:
+        self.folder = folder
+        self.home = folder / "home"
+        self.url = url
+        self.incoming = folder / "incoming"
+        self.lake = folder / "lake"
+        self.notes = folder / "notes"
+        for made in (self.incoming, self.notes):
+            made.mkdir(parents=True)
+        (folder / "load.py").write_text(PIPELINE.replace("SETTLE", str(settle)))
+        if url is not None:
+            self.query("CREATE TABLE applied (name text)")
+
+    def put(self, *names: str, text: str = "some text") -> None:
+        """Files appear, whole."""
+        for name in names:
+            draft = self.folder / f"draft-{name}"
+            draft.write_text(f"{text} of {name}")
+            draft.rename(self.incoming / name)
+
+    def up(self, **told: Any) -> Up:
+        return Up(self, **told)
+
+    def run(self, **told: Any) -> dict[str, Any]:
+        """`up --until-idle`, which has to succeed."""
+        return self.up(**told).ends()
+
+    def noted(self, what: str) -> list[str]:
+        try:
+            return (self.notes / what).read_text().split("\n")[:-1]
+        except FileNotFoundError:
+            return []
+
+    def open_gate(self) -> None:
+        (self.notes / "open").touch()
+
+    def query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        """Ask the ledger, over a connection of its own."""
+        return asyncio.run(self._query(sql, *args))
+
+    async def _query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
+        connection = await asyncpg.connect(self.url)
+        try:
+            return [tuple(row) for row in await connection.fetch(sql, *args)]
+        finally:
+            await connection.close()
+
+    def attempts(self) -> dict[str, int]:
+        """What each finalized file was charged."""
+        return {
+            uri.rpartition("/")[2]: attempt
+            for uri, attempt in self.query(
+                "SELECT e.uri, j.attempt FROM headgate.journal j"
+                " JOIN headgate.entry e ON e.id = j.entry WHERE j.outcome = 'finalized'"
+            )
+        }
+
+    def outcomes(self, name: str) -> list[str]:
+        """How a file's attempts ended, in order."""
+        rows = self.query(
+            "SELECT j.outcome::text FROM headgate.journal j JOIN headgate.entry e ON e.id = j.entry"
+            " WHERE e.uri LIKE '%/' || $1 ORDER BY j.batch, j.n",
+            name,
+        )
+        return [outcome for (outcome,) in rows]
+
+    def is_exact(self, names: list[str]) -> None:
+        """Each of these files has one effect of each kind, nothing else has one, and it verifies."""
+        wanted = {name: 1 for name in names}
+        assert Counter(n for (n,) in self.query("SELECT name FROM reading")) == wanted
+        assert Counter(n for (n,) in self.query("SELECT name FROM applied")) == wanted
+        for table, of in (("publication", "true"), ("journal", "outcome = 'finalized'")):
+            entry = "SELECT e.uri FROM headgate.entry e JOIN headgate." + table
+            rows = self.query(f"{entry} t ON t.entry = e.id WHERE {of}")
+            assert Counter(uri.rpartition("/")[2] for (uri,) in rows) == wanted, table
+        assert self.query("SELECT * FROM headgate.work") == []
+        self.verifies()
+        self.is_tidy()
+
+    def verifies(self) -> None:
+        """`headgate verify` finds nothing."""
+
+        async def audit() -> None:
+            assert self.url is not None
+            async with await Database.open(self.url) as db:
+                report = await verify(db, deep=True)
+            assert report.ok, report.violations
+
+        asyncio.run(audit())
+
+    def is_tidy(self) -> None:
+        """Nothing is left behind: no process, and no bytes that the ledger does not know of."""
+        eventually(lambda: not self.processes())
+        kept = {bytes(d).hex() for (d,) in self.query("SELECT digest FROM headgate.object")}
+        staging = self.lake / "staging" / "sha256"
+        assert {file.name for file in staging.glob("*/*")} <= kept
+
+    def spools(self) -> list[str]:
+        return os.listdir(self.lake / "staging" / "tmp")
+
+    def processes(self, kind: str = "") -> list[int]:
+        """Processes that work in this folder; of one kind of child if asked for."""
+        found: list[int] = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(folder / "cwd") != str(self.folder):
+                    continue
+                if kind and f'"kind":"{kind}"' not in (folder / "environ").read_text():
+                    continue
+            except OSError:
+                continue
+            found.append(int(folder.name))
+        return sorted(found)
+
+
+def metric(said: dict[str, Any], name: str) -> float:
+    """The sum over a metric's series."""
+    found = re.findall(rf"^{name}(?:{{.*}})? (\S+)$", said["metrics"], re.MULTILINE)
+    return sum(float(value) for value in found)
