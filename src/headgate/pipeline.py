@@ -35,7 +35,7 @@ from headgate.ledger.settle import Settler
 from headgate.ledger.settlement import NOTHING, Settlement, database_now
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
-from headgate.model.entry import Point, Status
+from headgate.model.entry import Point
 from headgate.model.identity import effect_key, is_newer
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
@@ -116,11 +116,11 @@ class Path:
             verdict = self._gate(attempt.claim)
             if verdict is None:
                 await self._do(plain, self._fetch, attempt)
-                attempt.reach(Status.FETCHED, Point.FETCHED)
+                attempt.reach("fetched", Point.FETCHED)
                 verdict = self._digest(attempt)
             if verdict is None:
                 await self._validate(attempt, plain)
-                attempt.reach(Status.VALIDATED, Point.VALIDATED)
+                attempt.reach("validated", Point.VALIDATED)
                 await self._handle(attempt, plain)
                 reached(Point.HANDLED)
                 verdict = FINALIZED
@@ -232,7 +232,7 @@ class Path:
         for attempt in attempts:
             attempt.staged = True
             if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
-                attempt.reach(Status.STAGED, Point.STAGED)
+                attempt.reach("staged", Point.STAGED)
 
     def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
         for attempt in using:
@@ -248,13 +248,15 @@ class Path:
                 attempt.objects = None
                 attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
-    async def settle(self, attempts: Sequence[Attempt]) -> None:
-        """Stage and commit. Returns when the ends of all these attempts are durable."""
+    async def settle(self, attempts: Sequence[Attempt]) -> list[Settlement]:
+        """Stage and commit: how these attempts ended, once that is durable."""
         for attempt in attempts:
             if isinstance(attempt.verdict, Quarantine) and attempt.run.has_undo:
                 attempt.note("undone", await attempt.run.undo_calls())
         await self.stage(attempts)
-        await self.settler.settle([self._settlement(a) for a in attempts])
+        settlements = [self._settlement(a) for a in attempts]
+        await self.settler.settle(settlements)
+        return settlements
 
     def finish(self, attempts: Sequence[Attempt]) -> None:
         """Forget what these attempts held, once their end is known."""

@@ -32,7 +32,9 @@ LEAST: dict[str, Any] = {
 
 texts = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 some = texts.filter(bool)
-times = st.datetimes(timezones=st.timezones() | st.just(UTC))
+# Whole minutes, as they are written in ISO 8601.
+offsets = st.integers(-23 * 60, 23 * 60).map(lambda m: timezone(timedelta(minutes=m)))
+times = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=offsets)
 facts = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | texts
 envelopes = st.builds(
     Envelope,
@@ -97,8 +99,7 @@ def test_nothing_is_stored_twice(envelope: Envelope):
 @given(envelopes)
 def test_an_envelope_is_its_own_json(envelope: Envelope):
     """Written as JSON and read again it is equal, bytes and all."""
-    again = Envelope.model_validate_json(envelope.model_dump_json())
-    assert again.model_dump(exclude={"data"}) == envelope.model_dump(exclude={"data"})
+    assert Envelope.model_validate_json(envelope.model_dump_json()) == envelope
 
 
 def test_the_least_envelope_is_enough():

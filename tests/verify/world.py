@@ -3,7 +3,7 @@
 a.csv was corrected once, b.csv published once, c.csv touched without a change; bad.csv is in
 quarantine, junk.csv was discarded from there, again.csv was released and is in it again; slow.csv
 and late.csv wait for a retry. An inline event was told twice, once with another payload, and an
-older one came after it. old.csv, of another pipeline, was published and then removed.
+older one came after it.
 """
 
 from __future__ import annotations
@@ -112,10 +112,9 @@ class World:
 async def build(db: Database, folder: Path) -> None:
     """Live through all of it."""
     await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
-    incoming, kept = folder / "incoming", folder / "archive"
+    incoming = folder / "incoming"
     incoming.mkdir()
-    kept.mkdir()
-    pipelines = [rain(folder), archive(folder)]
+    pipelines = [rain(folder)]
 
     async def settle() -> None:
         await inline.run(db, pipelines, Tuning(), until_idle=True)
@@ -126,12 +125,10 @@ async def build(db: Database, folder: Path) -> None:
         (incoming / f"{name}.csv").write_text("station,at,mm\nS,never,1\n# " + name)
     for name in ("slow", "late"):
         (incoming / f"{name}.csv").write_text(GOOD.format(name, 1))
-    (kept / "old.csv").write_text("old")
     await settle()
 
     (incoming / "a.csv").write_text(GOOD.format("a", 2) + GOOD.format("a2", 3).split("\n")[1])
     os.utime(incoming / "c.csv", (1, 1))
-    (kept / "old.csv").unlink()
     pipeline = await db.fetchval("SELECT id FROM headgate.pipeline WHERE name = 'rain'")
     new = event("new", NOON, GOOD.format("e", 1).encode())
     await inbox.receive(db, pipeline, "test", [new, new])
@@ -181,9 +178,7 @@ async def copied(server: Server, template: str, folder: Path) -> AsyncGenerator[
     async with await Database.open(server.url) as db:
         await db.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     async with await Database.open(_url(server, name)) as db:
-        await db.execute(
-            "UPDATE headgate.store SET uri = $1", open_store(str(there / "lake")).uri
-        )
+        await db.execute("UPDATE headgate.store SET uri = $1", open_store(str(there / "lake")).uri)
         yield World(db, there, await names(db))
     async with await Database.open(server.url) as db:
         await db.execute(f"DROP DATABASE {name}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
-from headgate.model.entry import Point, Status
+from headgate.model.entry import Point
 from headgate.model.object import Artifact, Object
 from headgate.model.ports import Spool
 from headgate.model.verdict import Finalized, Verdict
@@ -31,7 +31,7 @@ class Attempt:
         self.claim = claim
         self.run = run
         self.began = time.monotonic()
-        self.steps: list[tuple[Status, float]] = [(Status.CLAIMED, 0.0)]
+        self.steps = ["claimed:0"]
         self.verdict: Verdict = FINALIZED
         self.object: Object | None = None
         self.content: bytes | None = None
@@ -43,8 +43,9 @@ class Attempt:
         self.objects: list[tuple[bytes, int]] | None = None
         self.staged = False
 
-    def reach(self, step: Status, point: Point) -> None:
-        self.steps.append((step, (time.monotonic() - self.began) * 1000))
+    def reach(self, step: str, point: Point) -> None:
+        """A step is done: so many milliseconds after the claim."""
+        self.steps.append(f"{step}:{int((time.monotonic() - self.began) * 1000)}")
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:

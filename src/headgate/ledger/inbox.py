@@ -44,10 +44,11 @@ class Receipt:
     admitted: int
     known: frozenset[str] = frozenset()
     conflicting: frozenset[str] = frozenset()
+    conflicts: int = 0  # deliveries; one key may be contradicted several times
 
     @property
     def duplicates(self) -> int:
-        return self.received - self.admitted - len(self.conflicting)
+        return self.received - self.admitted - self.conflicts
 
 
 async def register(
@@ -151,7 +152,9 @@ async def _receive(
     assert row is not None
     known_keys = frozenset(k.hex() for k in row["known"] or ())
     conflicting = frozenset(k.hex() for k in row["conflicting"] or ())
+    conflicts = len(conflicting)
     if differing:
         rest = await _receive(link, pipeline, source, differing)
         known_keys, conflicting = known_keys | rest.known, conflicting | rest.conflicting
-    return Receipt(len(envelopes), row["admitted"], known_keys, conflicting)
+        conflicts += rest.conflicts
+    return Receipt(len(envelopes), row["admitted"], known_keys, conflicting, conflicts)

@@ -37,7 +37,7 @@ class Settlement:
 
     claim: Claim
     verdict: Verdict
-    steps: list[tuple[Status, float]]
+    steps: list[str]
     began: float
     publication: Publication | None = None
     rows: Mapping[str, Sequence[bytes]] = field(default_factory=_nothing)
@@ -54,10 +54,8 @@ class Settlement:
         ends, reason, facts = self._ending()
         if fenced:
             ends, reason, facts = (Status.FENCED,), "fenced", NOTHING
-        elapsed = round((time.monotonic() - self.began) * 1000)
-        steps = " ".join(
-            [f"{s.value}:{at:.0f}" for s, at in self.steps] + [f"{s.value}:{elapsed}" for s in ends]
-        )
+        elapsed = int((time.monotonic() - self.began) * 1000)
+        steps = " ".join([*self.steps, *(f"{_TEXT[s]}:{elapsed}" for s in ends)])
         shown = None
         if self.publication is not None and ends is _FINALIZED:
             p = self.publication
@@ -79,5 +77,6 @@ class Settlement:
                 return (Status.WAITING if self.claim.waited else Status.RECEIVED,), reason, NOTHING
 
 
+_TEXT = {status: str(status.value) for status in Status}
 _FINALIZED = (Status.PROMOTED, Status.FINALIZED)
 _QUARANTINED = (Status.FAILED, Status.ROLLED_BACK, Status.QUARANTINED)

@@ -24,7 +24,13 @@ COLUMNS = frozenset({"uri", "event_time", "received_at", "sequence", "idempotenc
 class Envelope(BaseModel):
     """One observed change. Strict, immutable, no unknown fields."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", ser_json_bytes="base64")
+    model_config = ConfigDict(
+        strict=True,
+        frozen=True,
+        extra="forbid",
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+    )
 
     event_id: str = Field(min_length=1, max_length=1024)
     source: str = Field(min_length=1, max_length=1024)

@@ -109,6 +109,10 @@ class Brood:
             asyncio.get_running_loop().remove_reader(child.control)
             self._ended()
 
+    def disarm(self) -> None:
+        """The plug is pulled once: whoever is started from now on lives."""
+        self._crash_at = ""
+
     def reap(self) -> list[Started]:
         """Learn what became of the children: those that ended since, and who is stopped."""
         ended: list[Started] = []

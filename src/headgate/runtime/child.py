@@ -7,6 +7,7 @@ their handlers. A child whose supervisor is gone stops by itself.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -102,6 +103,9 @@ class Child:
     async def _work(self, pipelines: list[Pipeline]) -> bool:
         job = self.job
         marker = Marker(job.marker, job.slots)
+        # What lives for one batch need not be looked at by the cycle collector again and again.
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 100)
         # A handler's thread gives way to the loop this often; the default makes every commit wait.
         sys.setswitchinterval(0.001)
         async with connected(job.ledger) as db:

@@ -7,15 +7,17 @@ from other workers and a fast one does not wait for the next claim.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate
 from headgate.ledger.attempt import Attempt
+from headgate.ledger.settlement import Settlement
 from headgate.model.signal import OUTAGE, STAGE_SECONDS, emit
-from headgate.model.verdict import Release
+from headgate.model.verdict import Quarantine, Release, Retry
 from headgate.pg import Database
 from headgate.pipeline import Path
+from headgate.telemetry.log import get_logger
 
 from .crew import Crew
 from .marker import Marker
@@ -24,6 +26,9 @@ from .tuning import Tuning
 HELD_SECONDS = 0.5
 RESCAN_SECONDS = 2.0
 INDEPENDENT_COMMITTERS = 4
+LOGGED_PER_BATCH = 5
+
+log = get_logger("headgate.work")
 
 
 class Lane:
@@ -164,7 +169,7 @@ class Lane:
         began = loop.time()
         while True:
             try:
-                await self.path.settle(batch)
+                settlements = await self.path.settle(batch)
                 break
             except LedgerUnavailable:
                 # Whatever the handlers did is still here; the fence decides whether it still counts.
@@ -172,4 +177,25 @@ class Lane:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
         self.path.finish(batch)
+        emit(STAGE_SECONDS, self.crew.seconds_per_entry, stage="handle")
         emit(STAGE_SECONDS, loop.time() - began, stage="settle")
+        self._log(settlements)
+
+    def _log(self, settlements: Sequence[Settlement]) -> None:
+        """Say what went wrong, a few lines per batch at most: the ledger has all of it."""
+        wrong = [s for s in settlements if isinstance(s.verdict, (Retry, Quarantine))]
+        for s in wrong[:LOGGED_PER_BATCH]:
+            assert isinstance(s.verdict, (Retry, Quarantine))
+            log.warning(
+                "quarantined" if isinstance(s.verdict, Quarantine) else "will be retried",
+                pipeline=self.path.declared.name,
+                entry=s.claim.id,
+                key=s.claim.key.hex(),
+                uri=s.claim.uri,
+                attempt=s.claim.attempts,
+                reason=s.verdict.reason,
+                error=s.verdict.error,
+            )
+        if len(wrong) > LOGGED_PER_BATCH:
+            more = len(wrong) - LOGGED_PER_BATCH
+            log.warning("and more like these", pipeline=self.path.declared.name, entries=more)

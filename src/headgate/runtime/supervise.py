@@ -185,6 +185,7 @@ class Supervisor:
         least, most = NEVER_TIGHT_SECONDS
         self._pause = least if lived > 5.0 else min(self._pause * 2, most)
         await asyncio.sleep(self._pause)
+        self._brood.disarm()
         for child in ended:
             if child.kind == "work":
                 self._start_worker()
@@ -278,10 +279,9 @@ class Supervisor:
         """Let the children finish or give back what they hold; kill those that do not in time."""
         loop = asyncio.get_running_loop()
         until = loop.time() + self._tuning.drain_seconds + 5.0
-        asked = self._stops
         self._brood.signal(signal.SIGTERM)
         while self._brood.children:
-            if loop.time() > until or self._stops > max(asked, 1):
+            if loop.time() > until or self._stops > 1:
                 self._brood.signal(signal.SIGKILL)
             await self._wait()
             self._unburied += self._brood.reap()

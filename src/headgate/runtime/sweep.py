@@ -56,6 +56,7 @@ class Sweeper:
         if now >= self._collect_at:
             self._collect_at = now + min(self._tuning.grace_seconds / 4, 300.0)
             await objects.collect(self._db, self._tuning.grace_seconds, self._delete)
+            await self._sweep_spools()
         if now >= self._anchor_at:
             self._anchor_at = now + self._tuning.anchor_seconds
             await self.anchor()
@@ -75,6 +76,11 @@ class Sweeper:
                 continue
             await asyncio.to_thread(store.swap, named, head.document())
             reached(Point.ANCHORED)
+
+    async def _sweep_spools(self) -> None:
+        """Remove what processes that were killed had half-written."""
+        for uri in await anchor.stores(self._db):
+            await asyncio.to_thread(self._store(uri).sweep, self._tuning.grace_seconds)
 
     async def _gauges(self) -> None:
         for row in await gate.resting(self._db, 0):

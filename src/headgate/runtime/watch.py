@@ -97,5 +97,5 @@ def count(queue: str, receipt: inbox.Receipt) -> None:
     emit(RECEIVED, receipt.received, queue=queue)
     if receipt.duplicates:
         emit(DUPLICATE, receipt.duplicates, queue=queue)
-    if receipt.conflicting:
-        emit(CONFLICT, len(receipt.conflicting), queue=queue)
+    if receipt.conflicts:
+        emit(CONFLICT, receipt.conflicts, queue=queue)

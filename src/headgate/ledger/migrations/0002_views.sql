@@ -1,7 +1,8 @@
 -- The ledger in other words: where each entry is, and the names that older systems use for it.
 --
 -- Everything hangs on `entry` by lateral look-ups, so a question about one entry touches one entry.
--- Ask by `entry`, by `uri`, or by `change_key` (bytea): these are indexed, their hex text is not.
+-- Ask by `entry` or by `change_key` (bytea): these are indexed, hex text is not. A question by uri
+-- reads through `entry` once and looks up only what it finds.
 
 CREATE INDEX action_entry ON headgate.action (entry);
 CREATE INDEX conflict_entry ON headgate.conflict (entry);
@@ -59,7 +60,7 @@ SELECT encode(sha256(convert_to('headgate:wal:1:' || s.pipeline || ':', 'UTF8') 
        convert_from(e.envelope, 'UTF8')::json ->> 'version_hint' AS version_hint,
        'sha256:' || encode(u.content, 'hex') AS checksum_sha256,
        NULL::text AS delta_manifest_ref, NULL::text AS prov_ref,
-       s.entry, s.pipeline, s.uri, s.change_key
+       s.entry, s.pipeline, s.change_key
 FROM headgate.entry_state s
 JOIN headgate.entry e ON e.id = s.entry
 LEFT JOIN LATERAL (
@@ -128,7 +129,7 @@ SELECT j.batch || '/' || j.n AS wal_pointer, c.pos AS commit,
        CASE WHEN j.outcome = 'quarantined' THEN 'attempt' ELSE 'discard' END AS kind,
        j.reason, convert_from(j.doc, 'UTF8')::json ->> 'error' AS error,
        j.at AS rolled_back_at, a.actor, a.because,
-       e.uri, e.key AS change_key
+       e.key AS change_key
 FROM headgate.journal j
 JOIN headgate.entry e ON e.id = j.entry
 JOIN headgate.pipeline p ON p.id = e.pipeline

@@ -1,0 +1,84 @@
+"""One Postgres for all tests, a database of its own for each test that asks for a `world`.
+
+`async def test_…` works without a plugin: the test runs on a fresh event loop, inside the world it
+asked for, and a world is audited when its test has passed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.world import World
+
+from headgate.ledger import FUNCTIONS, MIGRATIONS
+from headgate.pg import Database, embedded, migrate
+from headgate.runtime.loop import run
+
+_NUMBERS = itertools.count(1)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine function to its end; anything else is left to pytest."""
+    if not asyncio.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    # pyfuncitem has every fixture that is in use, the test takes those it names.
+    wanted = pyfuncitem._fixtureinfo.argnames
+    arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
+    worlds = [value for value in arguments.values() if isinstance(value, World)]
+
+    async def main() -> None:
+        async with asyncio.timeout(110):
+            for world in worlds:
+                await world.open()
+            try:
+                await pyfuncitem.obj(**arguments)
+                for world in worlds:
+                    await world.audit()
+            finally:
+                for world in worlds:
+                    await world.close()
+
+    run(main)
+    return True
+
+
+@pytest.fixture(scope="session")
+def worlds_server() -> Iterator[str]:
+    """The address of a server whose database `template_world` holds an empty ledger."""
+    # Not pytest's own folder: the server's user may not pass through that one.
+    folder = Path(tempfile.mkdtemp(prefix="hg-world-", dir="/tmp"))
+    folder.chmod(0o711)
+    with embedded.start(folder / "home") as server:
+        run(lambda: _make_template(server.url))
+        yield server.url
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def world(worlds_server: str, tmp_path: Path) -> World:
+    """An empty ledger, a folder with `incoming/` and `lake/`, and ways to make things happen."""
+    name = f"world_{next(_NUMBERS)}"
+    run(lambda: _execute(worlds_server, f"CREATE DATABASE {name} TEMPLATE template_world"))
+    return World(_named(worlds_server, name), tmp_path)
+
+
+def _named(url: str, database: str) -> str:
+    return url.replace("@/postgres?", f"@/{database}?")
+
+
+async def _execute(url: str, sql: str) -> None:
+    async with await Database.open(url, max_size=1) as db:
+        await db.execute(sql)
+
+
+async def _make_template(url: str) -> None:
+    await _execute(url, "CREATE DATABASE template_world")
+    async with await Database.open(_named(url, "template_world"), max_size=1) as db:
+        await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
