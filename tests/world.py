@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -158,10 +157,12 @@ class World:
 
     async def idle(self, within_seconds: float = 10) -> None:
         """Wait until nothing is ready, held or due soon."""
-        while any(
-            r.ready or r.leased or r.soon for r in await gate.resting(self.db, within_seconds)
-        ):
-            await asyncio.sleep(0.02)
+
+        async def nothing_left() -> bool:
+            left = await gate.resting(self.db, within_seconds)
+            return not any(r.ready or r.leased or r.soon for r in left)
+
+        await until(nothing_left, seconds=100)
 
     async def release(self, *entries: int, because: str = "repaired") -> list[int]:
         return await quarantine.release(self.db, entries, because=because)
@@ -244,11 +245,9 @@ class World:
         return await self.rows(f"SELECT {listed} FROM {name} ORDER BY {listed}")
 
 
-async def until(condition: Any, *, seconds: float = 10) -> None:
+async def until(condition: Callable[[], Awaitable[bool]], *, seconds: float = 10) -> None:
     """Wait until an async question is answered with yes."""
-    with suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            while not await condition():
-                await asyncio.sleep(0.01)
-            return
-    raise AssertionError(f"still not so after {seconds:g} s")
+    end = asyncio.get_running_loop().time() + seconds
+    while not await condition():
+        assert asyncio.get_running_loop().time() < end, f"still not so after {seconds:g} s"
+        await asyncio.sleep(0.01)

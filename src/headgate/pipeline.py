@@ -16,6 +16,7 @@ import asyncio
 import hashlib
 import inspect
 import random
+import threading
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
@@ -72,9 +73,10 @@ class Path:
         self._db = db
         self._store = store
         self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
-        self._encoders = [Encoder(r.table) for r in declared.row_steps]
+        self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
         self.settler = Settler(
             db,
             declared.name,
@@ -94,7 +96,13 @@ class Path:
     def begin(self, claim: Claim) -> Attempt:
         p = self.declared
         run = RunNow(
-            claim, pipeline=p.name, version=p.version, params=p.params, db=self._db, loop=self._loop
+            claim,
+            pipeline=p.name,
+            version=p.version,
+            params=p.params,
+            db=self._db,
+            loop=self._loop,
+            thread=self._thread,
         )
         return Attempt(claim, run)
 
@@ -115,11 +123,12 @@ class Path:
         try:
             verdict = self._gate(attempt.claim)
             if verdict is None:
-                await self._do(plain, self._fetch, attempt)
+                _ = self._fetch(attempt) if plain else await asyncio.to_thread(self._fetch, attempt)
                 attempt.reach("fetched", Point.FETCHED)
                 verdict = self._digest(attempt)
             if verdict is None:
-                await self._validate(attempt, plain)
+                if self.declared.validators:
+                    await self._validate(attempt, plain)
                 attempt.reach("validated", Point.VALIDATED)
                 await self._handle(attempt, plain)
                 reached(Point.HANDLED)
@@ -192,9 +201,12 @@ class Path:
 
     async def _handle(self, attempt: Attempt, plain: bool) -> None:
         """Run the handlers. What they give back is kept aside until the commit."""
-        for declared, encoder in zip(self.declared.row_steps, self._encoders, strict=True):
-            rows = await self._call(declared.step, attempt, plain)
-            await self._do(plain, self._rows, attempt, encoder, rows)
+        for declared, encoder in self._encoders:
+            if plain:
+                self._rows(attempt, encoder, _call(declared.step, attempt))
+            else:
+                rows = await self._call(declared.step, attempt, plain)
+                await asyncio.to_thread(self._rows, attempt, encoder, rows)
         for step in self.declared.transforms:
             made = await self._call(step, attempt, plain)
             await self._do(plain, self._artifacts, attempt, step, made)
@@ -323,11 +335,9 @@ class Path:
         return replace(verdict, error=self._masker.text(verdict.error))
 
     async def _call(self, step: Step, attempt: Attempt, plain: bool) -> Any:
-        args = (attempt.object, attempt.run)[: step.takes]
-        attempt.run.is_async = step.is_async
         if not step.is_async:
-            return await self._do(plain, step.function, *args)
-        result = step.function(*args)
+            return await self._do(plain, _call, step, attempt)
+        result = _call(step, attempt)
         if inspect.isasyncgen(result):
             return [item async for item in result]
         return await result
@@ -335,6 +345,11 @@ class Path:
     async def _do(self, plain: bool, function: Callable[..., Any], *args: Any) -> Any:
         """Something blocking: here in a worker's thread, beside the loop otherwise."""
         return function(*args) if plain else await asyncio.to_thread(function, *args)
+
+
+def _call(step: Step, attempt: Attempt) -> Any:
+    attempt.run.is_async = step.is_async
+    return step.function(*(attempt.object, attempt.run)[: step.takes])
 
 
 def _drive(path: Coroutine[Any, Any, None]) -> None:

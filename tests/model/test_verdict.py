@@ -127,7 +127,7 @@ def test_an_entry_is_attempted_exactly_as_often_as_its_plan_says(trigger: str, e
 
 
 def test_the_budget_ends_it_before_the_attempts_do():
-    """Attempts or budget, whichever comes first; a retry that could only come too late is not made."""
+    """Attempts or budget, whichever is first; a retry that could only come too late is not made."""
     budget = timedelta(seconds=WEBHOOK.budget_seconds)
     just = budget - timedelta(seconds=30)
     assert isinstance(fate(ValueError(), 1, WEBHOOK, now=NOON + just), Retry)

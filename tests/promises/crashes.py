@@ -102,7 +102,6 @@ def _is_whole(place: Place, also: list[str] | None = None) -> None:
 
 def _stage_and_forget(place: Place) -> bytes:
     """Bytes that were staged long ago by someone who never came back."""
-    place.run(targets=["load.py"], tuning=TUNING) if False else None
     store = FileStore(place.lake)
     spool = store.spool()
     spool.write(b"forgotten")

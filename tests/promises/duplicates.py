@@ -100,7 +100,7 @@ async def test_two_connections_that_hear_the_same_admit_it_once(world: World) ->
 
 
 async def test_of_two_workers_racing_for_one_key_one_gets_it(world: World) -> None:
-    """A thousand times, two workers reach for the only entry at once: one holds it, one does not."""
+    """A thousand times, two workers reach for the only entry at once: one of them gets it."""
     p = world.pipeline()
     path = await world.path(p)
     one, other = await world.worker(), await world.worker()

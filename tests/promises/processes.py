@@ -200,7 +200,8 @@ class Up:
         try:
             out, _ = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
-            raise AssertionError(f"up did not end:\n{self.said()}") from None
+            picture = self._place.picture()
+            raise AssertionError(f"up did not end:\n{self.said()}\n{picture}") from None
         return json.loads(out) if out else {}
 
     def ends(self, code: int = 0) -> dict[str, Any]:
@@ -319,6 +320,18 @@ class Place:
         kept = {bytes(d).hex() for (d,) in self.query("SELECT digest FROM headgate.object")}
         staging = self.lake / "staging" / "sha256"
         assert {file.name for file in staging.glob("*/*")} <= kept
+
+    def picture(self) -> str:
+        """What is going on, for whoever has to find out why nothing does."""
+        asked = (
+            "SELECT * FROM headgate.work",
+            "SELECT * FROM headgate.worker",
+            "SELECT entry, fence, outcome, reason FROM headgate.journal ORDER BY batch, n",
+            "SELECT pid, state, wait_event, query FROM pg_stat_activity"
+            " WHERE datname = current_database()",
+        )
+        found = [f"{sql}\n{self.query(sql)}" for sql in asked]
+        return "\n".join([*found, f"processes {self.processes()}", f"begun {self.noted('begun')}"])
 
     def spools(self) -> list[str]:
         return os.listdir(self.lake / "staging" / "tmp")

@@ -46,7 +46,7 @@ def rain(folder: Path) -> hg.Pipeline:
     """Rows and a file of each object; refuses what is empty, and cannot yet do slow ones."""
     p = hg.Pipeline(
         "rain",
-        sources=[hg.Directory(str(folder / "incoming"), settle=0)],
+        sources=[hg.Directory(str(folder / "incoming"), settle=0, every=0.1)],
         store=str(folder / "lake"),
         retry=PATIENT,
     )

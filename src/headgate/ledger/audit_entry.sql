@@ -27,12 +27,11 @@ LEFT JOIN headgate.publication z ON z.entry = p.successor
 ORDER BY e.id
 
 -- name: lines
--- Their journal, in the order in which it was committed. A line that ended a lost attempt says
--- nothing about the entry.
+-- Their journal. Nobody begins with an entry before its last line is committed, so the numbers of
+-- its batches rise in the order of its lines.
 SELECT j.entry, j.batch, j.n, j.fence, j.outcome::text AS outcome, j.steps
-FROM headgate.journal j LEFT JOIN headgate.commit c ON c.batch = j.batch
-WHERE j.entry BETWEEN $1 AND $2
-ORDER BY j.entry, c.pos, j.n
+FROM headgate.journal j WHERE j.entry BETWEEN $1 AND $2
+ORDER BY j.entry, j.batch, j.n
 
 -- name: envelopes
 SELECT e.id, e.key, e.uri, e.event_time, e.received_at, e.sequence, e.fingerprint, e.envelope, e.data,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -17,11 +18,18 @@ from . import call
 from .gate import Claim
 
 
+class NeedsThread(BaseException):
+    """A foreign call was asked for on the event loop, which would wait for itself.
+
+    No `Exception`, so that a handler's own `except` does not swallow it.
+    """
+
+
 class RunNow:
-    """Implements `hg.Run`. `loop` is where the ledger is spoken to."""
+    """Implements `hg.Run`. `loop`, in `thread`, is where the ledger is spoken to."""
 
     __slots__ = (
-        "_db", "_in_apply", "_loop", "_undo", "attempt", "entry", "id", "is_async", "key", "params",
+        "_db", "_in_apply", "_loop", "_thread", "_undo", "attempt", "entry", "id", "is_async", "key", "params",
         "pipeline", "version",
     )  # fmt: skip
 
@@ -34,6 +42,7 @@ class RunNow:
         params: Mapping[str, Any],
         db: Database,
         loop: asyncio.AbstractEventLoop,
+        thread: int,
     ) -> None:
         self.id = f"{claim.id}-{claim.fence}"
         self.entry = claim.id
@@ -45,6 +54,7 @@ class RunNow:
         self.is_async = False
         self._db = db
         self._loop = loop
+        self._thread = thread
         self._in_apply = False
         self._undo: list[tuple[str, str, Callable[..., Any]]] = []
 
@@ -112,6 +122,9 @@ class RunNow:
             self._in_apply = False
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        if threading.get_ident() == self._thread:
+            coroutine.close()
+            raise NeedsThread
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
 
 

@@ -24,6 +24,7 @@ from headgate.telemetry.metrics import Metrics
 
 from .brood import NEVER_TIGHT_SECONDS, Brood, Started
 from .job import Message
+from .lane import slots
 from .ledger_home import Ledger, connected
 from .sweep import Sweeper
 from .tuning import Tuning
@@ -156,7 +157,7 @@ class Supervisor:
             self._start_worker()
 
     def _start_worker(self) -> None:
-        self._brood.start("work", slots=len(self._pipelines) * self._tuning.concurrency)
+        self._brood.start("work", slots=len(self._pipelines) * slots(self._tuning))
 
     def _heard(self, child: Started, message: Message) -> None:
         if message.pipelines is not None:
@@ -217,7 +218,7 @@ class Supervisor:
     def _kill_overdue(self) -> None:
         for child in self._brood.children:
             for r in child.running():
-                pipeline = self._pipelines[r.slot // self._tuning.concurrency]
+                pipeline = self._pipelines[r.slot // slots(self._tuning)]
                 deadline = pipeline.deadline_seconds or self._tuning.deadline_seconds
                 if r.seconds > deadline + DEADLINE_GRACE_SECONDS and child.overdue is None:
                     log.warning(

@@ -17,7 +17,7 @@ from headgate.model.signal import OUTAGE, emit
 from headgate.pg import Database
 from headgate.pipeline import Path
 
-from .lane import Lane
+from .lane import Lane, slots
 from .marker import Marker
 from .tuning import Tuning
 
@@ -44,9 +44,9 @@ class Worker:
         self._wake = asyncio.Event()
         self._stop = asyncio.Event()
         self.id = 0
-        marker = marker or Marker.create(len(paths) * tuning.concurrency)
+        marker = marker or Marker.create(len(paths) * slots(tuning))
         self._lanes = [
-            Lane(path, db, tuning, marker, n * tuning.concurrency, self._wake.set)
+            Lane(path, db, tuning, marker, n * slots(tuning), self._wake.set)
             for n, path in enumerate(paths)
         ]
         self._alone_at = 0.0
