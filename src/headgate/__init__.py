@@ -16,10 +16,10 @@ from headgate._version import __version__
 
 if TYPE_CHECKING:
     from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
+    from headgate.library import Pipeline
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.verdict import RetryPlan
-    from headgate.library import Pipeline
     from headgate.sources.directory import Directory
 
 _HOMES = {
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    from importlib import import_module  # noqa: PLC0415
+    from importlib import import_module
 
     if (home := _HOMES.get(name)) is None:
         raise AttributeError(f"headgate has no {name!r}; it has {', '.join(sorted(_HOMES))}")

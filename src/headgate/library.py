@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from typing import Any
 
 from headgate.model.pipeline import Pipeline as Declaration
 
@@ -17,9 +19,9 @@ class Pipeline(Declaration):
 
         Returns when nothing is ready, held or due within `max_wait_seconds`.
         """
-        from headgate.runtime import inline  # noqa: PLC0415
-        from headgate.runtime.ledger_home import connected  # noqa: PLC0415
-        from headgate.settings import Settings  # noqa: PLC0415
+        from headgate.runtime import inline
+        from headgate.runtime.ledger_home import connected
+        from headgate.settings import Settings
 
         settings = Settings.load()
         tuning = settings.tuning()
@@ -33,18 +35,18 @@ class Pipeline(Declaration):
         _run_anywhere(go)
 
 
-def _run_anywhere(go: object) -> None:
+def _run_anywhere(go: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a coroutine function to its end, whether or not a loop is running in this thread."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        asyncio.run(go())  # type: ignore[operator]
+        asyncio.run(go())
         return
     failure: list[BaseException] = []
 
     def run() -> None:
         try:
-            asyncio.run(go())  # type: ignore[operator]
+            asyncio.run(go())
         except BaseException as error:
             failure.append(error)
 

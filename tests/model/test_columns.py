@@ -198,7 +198,7 @@ class Anything(TypedDict):
     k: Any
 
 
-Umlaut: Any = TypedDict("Umlaut", {"größe": int})  # pyright: ignore[reportGeneralTypeIssues]
+Umlaut: Any = TypedDict("Umlaut", {"größe": int})
 
 
 @pytest.mark.parametrize(

@@ -136,7 +136,9 @@ class Number(TypedDict):
     j: NotRequired[list[float]]
 
 
-@pytest.mark.parametrize(("value", "said"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")])
+@pytest.mark.parametrize(
+    ("value", "said"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "-inf")]
+)
 def test_a_float_that_json_has_no_word_for_is_not_lost(value: float, said: str):
     """NaN and infinity are values of a double precision column; null would be another one."""
     assert one({"n": 1, "f": value}, Number)["f"] == said
@@ -172,7 +174,9 @@ def test_text_that_postgres_cannot_hold_is_refused_where_it_stands(text: str, sa
 def test_any_other_text_passes_unchanged(text: str):
     """Also one that looks like an escape of NUL."""
     for written in (text, text + "\\u0000", "\\\\u0000"):
-        assert one({"station": written, "at": datetime(2026, 1, 1), "mm": None})["station"] == written
+        assert (
+            one({"station": written, "at": datetime(2026, 1, 1), "mm": None})["station"] == written
+        )
 
 
 def test_a_number_of_rows_is_named_from_the_first_row_of_the_object():
@@ -205,9 +209,7 @@ def test_a_row_that_is_none_is_named(row: Any, said: str):
 @pytest.mark.parametrize("rows", [None, 5, "a,b", b"a,b", {"station": "a"}, object()])
 def test_what_is_not_rows_at_all_is_refused(rows: Any):
     """A handler that returns its text or one row hears what it should yield."""
-    assert refused(rows) == (
-        f"a rows handler yields rows; it returned a {type(rows).__name__}"
-    )
+    assert refused(rows) == (f"a rows handler yields rows; it returned a {type(rows).__name__}")
 
 
 class Sparse(TypedDict):
@@ -340,7 +342,7 @@ def test_an_instance_is_checked_like_a_dictionary():
         "k": "a", "at": "2026-05-01T00:00:00+00:00", "n": 4,
     }  # fmt: skip
     assert refused([filled("a", "then", 1)], Record).startswith("t: row 1: at: ")
-    unchecked = Model.model_construct(k="a", at="then", n=1)  # pyright: ignore[reportArgumentType]
+    unchecked = Model.model_construct(k="a", at="then", n=1)
     assert refused([unchecked], Model).startswith("t: rows 1…: ")
 
 

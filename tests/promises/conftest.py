@@ -1,7 +1,8 @@
-"""A server for these tests, and places where `up` runs."""
+"""Places where `up` runs."""
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import shutil
@@ -10,11 +11,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import asyncpg
 import pytest
-from tests.pg.conftest import new_database
 from tests.promises.processes import Place
-
-from headgate.pg import Server, embedded
 
 _NUMBERS = itertools.count(1)
 
@@ -26,13 +25,6 @@ def ground() -> Iterator[Path]:
     folder.chmod(0o711)
     yield folder
     shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.fixture(scope="session")
-def shared_server(ground: Path) -> Iterator[Server]:
-    """One server for all tests that do not break it."""
-    with embedded.start(ground / "shared") as server:
-        yield server
 
 
 @pytest.fixture
@@ -50,6 +42,14 @@ def new_place(ground: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(new_place: Path, shared_server: Server) -> Place:
-    """A place with a database of its own on the shared server."""
-    return Place(new_place, new_database(shared_server))
+def place(new_place: Path, worlds_server: str) -> Place:
+    """A place with a ledger of its own on the server that all tests share."""
+    name = f"place_{next(_NUMBERS)}"
+
+    async def create() -> None:
+        connection = await asyncpg.connect(worlds_server)
+        await connection.execute(f"CREATE DATABASE {name} TEMPLATE template_world")
+        await connection.close()
+
+    asyncio.run(create())
+    return Place(new_place, worlds_server.replace("@/postgres?", f"@/{name}?"))

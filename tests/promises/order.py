@@ -38,7 +38,7 @@ def readings(world: World, **declared: Any) -> hg.Pipeline:
 
 
 async def test_two_changes_of_one_uri_finish_in_order(world: World) -> None:
-    """The first change is slow and a second worker is free: the second change still comes second."""
+    """The first change is slow and a second worker is free: the second still comes second."""
     p = world.pipeline()
     await world.db.execute("CREATE TABLE log (n serial, uri text, value text)")
 
@@ -123,10 +123,12 @@ class Rules:
         """One claim's answer: allowed, and no less than there was."""
         free = {e.id for e in self.entries.values() if self.claimable(e)}
         fresh = sorted(i for i in free if not self.entries[i].retried)
+        # Retries get half of a claim at most, so that they cannot starve what is new.
+        again = min(len(free) - len(fresh), max(asked // 2, 1))
         got = [c.id for c in claims]
         assert set(got) <= free
         assert len(set(got)) == len(got) <= asked
-        assert len(got) == min(asked, len(free)) or len(got) >= len(fresh) > 0
+        assert len(got) == again + min(len(fresh), asked - again)
         new = [i for i in got if not self.entries[i].retried]
         assert new == fresh[: len(new)], "oldest first"
         for claim in claims:
@@ -328,7 +330,7 @@ async def test_committers_that_replace_each_others_rows_do_not_deadlock_for_long
         await world.receive(p, *told[start : start + 100])
     at = time.monotonic()
     await world.work(p, workers=4, batch_max=20)
-    assert time.monotonic() - at < 20
+    assert time.monotonic() - at < 8
     assert await world.outcomes() == {"finalized": 600}
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
 

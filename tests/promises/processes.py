@@ -21,6 +21,8 @@ import asyncpg
 from tests.pg.processes import eventually
 
 from headgate.pg import Database
+from headgate.runtime.sweep import Sweeper
+from headgate.runtime.tuning import Tuning
 from headgate.runtime.verify import verify
 
 ROOT = Path(__file__).parents[2]
@@ -313,6 +315,16 @@ class Place:
             assert report.ok, report.violations
 
         asyncio.run(audit())
+
+    def sweep(self) -> None:
+        """One round of sweeping, for which everything is old enough."""
+
+        async def sweep() -> None:
+            assert self.url is not None
+            async with await Database.open(self.url) as db:
+                await Sweeper(db, Tuning(grace_seconds=0)).sweep()
+
+        asyncio.run(sweep())
 
     def is_tidy(self) -> None:
         """Nothing is left behind: no process, and no bytes that the ledger does not know of."""

@@ -2,31 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import AbstractAsyncContextManager
-from functools import partial
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
-from tests.verify import world
-
-from headgate.pg import embedded
-
-Copy = Callable[[], AbstractAsyncContextManager[world.World]]
+from tests.verify.world import Copy, standing
 
 
 @pytest.fixture(scope="session")
 def copy_of_world() -> Iterator[Copy]:
-    """`async with copy_of_world() as w:` gives a copy that is the test's own."""
-    base = Path(tempfile.mkdtemp(prefix="hg-verify-", dir="/tmp"))
-    base.chmod(0o711)
-    try:
-        with embedded.start(base / "home") as server:
-            folder = base / "world"
-            folder.mkdir()
-            template = world.make(server, folder)
-            yield partial(world.copied, server, template, folder)
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
+    """`async with copy_of_world() as world:` gives a copy that is the test's own."""
+    with standing() as copies:
+        yield copies

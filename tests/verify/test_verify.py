@@ -11,8 +11,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from tests.verify.conftest import Copy
-from tests.verify.world import GOOD, World, archive, rain
+from tests.verify.world import GOOD, Copy, World, archive, rain
 
 from headgate.ledger import journal
 from headgate.model.entry import Status

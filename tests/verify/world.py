@@ -13,11 +13,13 @@ import csv
 import itertools
 import os
 import shutil
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import TypedDict
 
@@ -25,7 +27,7 @@ import headgate as hg
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox, quarantine
 from headgate.model.envelope import Envelope
 from headgate.model.verdict import RetryPlan
-from headgate.pg import Database, Server, migrate
+from headgate.pg import Database, Server, embedded, migrate
 from headgate.runtime import inline
 from headgate.runtime.tuning import Tuning
 from headgate.stores import open_store
@@ -109,6 +111,9 @@ class World:
         return self.entries[name]
 
 
+Copy = Callable[[], AbstractAsyncContextManager[World]]
+
+
 async def build(db: Database, folder: Path) -> None:
     """Live through all of it."""
     await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
@@ -153,6 +158,20 @@ async def names(db: Database) -> dict[str, int]:
         n = next(n for n in itertools.count(1) if f"{stem}{n}" not in named)
         named[f"{stem}{n}"] = row["id"]
     return named
+
+
+@contextmanager
+def standing() -> Iterator[Copy]:
+    """The world on a server of its own, to be copied from."""
+    base = Path(tempfile.mkdtemp(prefix="hg-world-", dir="/tmp"))
+    base.chmod(0o711)
+    try:
+        with embedded.start(base / "home") as server:
+            folder = base / "world"
+            folder.mkdir()
+            yield partial(copied, server, make(server, folder), folder)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
 
 
 def make(server: Server, folder: Path) -> str:

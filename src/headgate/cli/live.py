@@ -21,8 +21,8 @@ Update = Callable[["RenderableType"], None]
 
 
 @contextmanager
-def view() -> Generator[Update]:
-    """Hand out a function that replaces what the view shows."""
+def view(*, keep: bool) -> Generator[Update]:
+    """Hand out a function that replaces what the view shows. `keep` leaves its last picture."""
     from rich.console import Console
     from rich.live import Live
 
@@ -33,7 +33,11 @@ def view() -> Generator[Update]:
     with os.fdopen(os.dup(saved[2]), "w", encoding="utf-8") as terminal:
         console = Console(file=terminal, highlight=False, markup=False, emoji=False)
         live = Live(
-            console=console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+            console=console,
+            auto_refresh=False,
+            redirect_stdout=False,
+            redirect_stderr=False,
+            transient=not keep,
         )
         pump = threading.Thread(target=_pump, args=(reading, console), daemon=True)
         for number in saved:

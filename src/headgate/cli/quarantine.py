@@ -242,7 +242,7 @@ def _table(rows: list[Any]) -> Any:
                 row["class"],
                 row["reason"],
                 show.ago(row["last_at"]),
-                f"{row['uri'].rpartition('/')[2]}: {row['error']}",
+                f"{show.near(row['uri'])}: {row['error']}",
             )
             for row in rows
         ],

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -109,13 +110,17 @@ def text(value: object, style: str = "", *, limit: int = 0) -> Text:
 
 
 def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Sequence[str] = ()
+    columns: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    right: Sequence[str] = (),
+    gap: int = 2,
 ) -> Table:
     """Columns under their heads, without lines. The last column gives way when it is narrow."""
     from rich.table import Table
     from rich.text import Text
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for name in columns:
         last = name == columns[-1]
         made.add_column(
@@ -200,6 +205,14 @@ def size(number: int | None) -> str:
             return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
         value /= 1024
     return f"{value:.1f} TiB"
+
+
+def near(uri: str) -> str:
+    """A uri in a table: a file below the current folder by its path from here."""
+    from urllib.parse import quote_from_bytes, unquote
+
+    here = f"file://{quote_from_bytes(os.fsencode(os.getcwd())).rstrip('/')}/"
+    return unquote(uri.removeprefix(here)) if uri.startswith(here) else uri
 
 
 def many(number: int, one: str, several: str = "") -> str:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import show
+from . import figures, show
 from .asked import Asked, Command, pass_asked
-from .remains import Remains, remains
+from .ledger import ask
 
 if TYPE_CHECKING:
     from headgate.pg import Database
@@ -47,7 +47,9 @@ def up(asked: Asked, *, targets: tuple[str, ...], until_idle: bool, **options: s
     with ExitStack() as stack:
         _run(settings, targets, stack, until_idle=until_idle, live=live)
     if until_idle:
-        tell(remains(settings))
+        now = ask(settings, figures.standing)
+        show.out(figures.table(now.overview))
+        figures.say_what_stays(now)
 
 
 def _run(
@@ -67,7 +69,7 @@ def _run(
     # On a terminal the numbers tell how it goes; only what needs attention is said beside them.
     level = "warning" if live and settings.origin("log_level") == "default" else settings.log_level
     log_to = ("human" if live else settings.log_format, level)
-    tick = _watch(stack) if live else None
+    tick = _watch(stack, keep=not until_idle) if live else None
     configure(log_to[0], level)  # pyright: ignore[reportArgumentType]
     crash_at = "#".join(str(part) for part in settings.crash) if settings.crash else ""
     run(
@@ -84,24 +86,16 @@ def _run(
     )
 
 
-def _watch(stack: ExitStack) -> Tick:
+def _watch(stack: ExitStack, *, keep: bool) -> Tick:
     """A view of the counts, redrawn with every tick of the supervisor."""
     from .live import view
-    from .remains import counts
 
-    update = stack.enter_context(view())
+    update = stack.enter_context(view(keep=keep))
     update(show.text("Starting…"))
 
     async def tick(db: Database) -> None:
         from headgate.ledger import history
 
-        update(counts(await history.overview(db)))
+        update(figures.table(await history.overview(db)))
 
     return tick
-
-
-def tell(left: Remains) -> None:
-    """What came of it and what stays, for people."""
-    from .remains import counts
-
-    show.out(counts(left.overview))

@@ -1,4 +1,4 @@
-"""The anchor: the head of the chain, kept in the stores, where the ledger's owner cannot forget it."""
+"""The anchor: the head of the chain, kept in the stores too, so that a truncated ledger shows."""
 
 from __future__ import annotations
 

@@ -11,18 +11,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-import asyncpg
-
-from headgate.errors import DeadlineExceeded, HeadgateError
-from headgate.model.object import Object
+from headgate.errors import DeadlineExceeded
 from headgate.model.pipeline import ApplyStep
-from headgate.pg import Link
+from headgate.pg import Link, driver
 
 from .settlement import Settlement
 from .transaction import BlockingTx, Tx
 
 CHUNK = 32
+# The whole transaction is run again, and nobody is charged.
+_NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed)
 
+Deferred = tuple[str, tuple[Any, ...]]
 Write = Callable[[Link, Sequence[Settlement]], Awaitable[None]]
 
 
@@ -73,40 +73,43 @@ async def _chunk(
     limit_seconds: float,
     one_by_one: bool,
 ) -> None:
-    deferred: list[tuple[str, tuple[Any, ...]]] = []
+    deferred: list[Deferred] = []
     for settlement in chunk:
         tx = Tx(link.raw)
         try:
             async with asyncio.timeout(limit_seconds):
-                for step in steps:
-                    await _call(step, tx, settlement)
-                    if tx.failed is not None:
-                        raise tx.failed
+                await _entry(steps, tx, settlement)
                 if one_by_one:
                     await _flush(link, tx.deferred)
         except TimeoutError:
             error = DeadlineExceeded(f"apply ran longer than {limit_seconds:g} s")
             raise _Culprit(settlement, error) from None
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
-            raise  # nobody's fault: the whole transaction is run again, and nobody is charged
-        except (Exception, HeadgateError) as error:
-            if link.raw.is_closed():
+        except _NOBODYS_FAULT:
+            raise
+        except Exception as error:
+            if link.closed:
                 raise
             raise _Culprit(settlement, error) from error
         if not one_by_one:
             deferred += tx.deferred
-    if deferred:
-        try:
-            await _flush(link, deferred)
-        except (asyncpg.DeadlockDetectedError, asyncpg.SerializationError):
+    try:
+        await _flush(link, deferred)
+    except _NOBODYS_FAULT:
+        raise
+    except (driver.PostgresError, driver.InterfaceError, ValueError, TypeError) as error:
+        if link.closed:
             raise
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError, TypeError) as error:
-            if link.raw.is_closed():
-                raise
-            raise _Unclear from error
+        raise _Unclear from error
 
 
-async def _flush(link: Link, deferred: Sequence[tuple[str, tuple[Any, ...]]]) -> None:
+async def _entry(steps: Sequence[ApplyStep], tx: Tx, settlement: Settlement) -> None:
+    for step in steps:
+        await _call(step, tx, settlement)
+        if tx.failed is not None:
+            raise tx.failed
+
+
+async def _flush(link: Link, deferred: Sequence[Deferred]) -> None:
     # Neighbours with the same text travel together; the order of statements stays as it was said.
     at = 0
     while at < len(deferred):
@@ -128,6 +131,3 @@ async def _call(step: ApplyStep, tx: Tx, settlement: Settlement) -> None:
             blocking = BlockingTx(tx, asyncio.get_running_loop())
             args = (blocking, obj, run)
             await asyncio.to_thread(step.step.function, *args[: step.step.takes])
-
-
-__all__ = ["CHUNK", "Object", "apply"]

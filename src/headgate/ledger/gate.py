@@ -10,21 +10,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import asyncpg
-
 from headgate.errors import Fenced
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
-from headgate.pg import Database, Link, queries
+from headgate.pg import Database, Link, driver, queries
 
 Q = queries.load(__file__)
 
+NO_LEASE = "HG001"
 CLAIM = "SELECT * FROM headgate.claim($1, $2, $3, $4, $5)"
 LEAVE = "SELECT batch, held FROM headgate.leave($1, $2, $3::bigint[], $4::int[])"
 STAY = (
-    "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[], $6::smallint[],"
-    " $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[])"
+    "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[],"
+    " $6::smallint[], $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[])"
 )
 
 
@@ -128,8 +127,8 @@ async def claim(
     async with db.connection() as link:
         try:
             rows = await link.fetch(CLAIM, pipeline, worker, most, floor, idle)
-        except asyncpg.PostgresError as error:
-            if error.sqlstate == "HG001":
+        except driver.PostgresError as error:
+            if driver.sqlstate(error) == NO_LEASE:
                 raise Fenced(f"worker {worker} holds no lease any more") from error
             raise
     reached(Point.AFTER_CLAIM)
@@ -185,7 +184,7 @@ def _claim(  # the order of columns is claim()'s in gate.sql
 async def leave(
     link: Link, pipeline: int, worker: int, ids: Sequence[int], fences: Sequence[int]
 ) -> tuple[int, set[int]]:
-    """The fence check: a new batch number, and which of `ids` were still ours. They are gone now."""
+    """The fence check: a new batch number, and which of `ids` were still ours and are gone now."""
     row = await link.fetchrow(LEAVE, pipeline, worker, ids, fences)
     assert row is not None
     return row["batch"], set(row["held"])

@@ -22,9 +22,13 @@ Q = queries.load(__file__)
 
 RECEIVE = (
     "SELECT * FROM headgate.receive($1, $2, $3, $4::bytea[], $5::text[], $6::timestamptz[],"
-    " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[], $13::bytea[])"
+    " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[],"
+    " $13::bytea[])"
 )
-NOTICE = "SELECT uri, generation FROM headgate.notice($1, $2, $3::text[], $4::text[], $5::bigint[], $6::bool[])"
+NOTICE = (
+    "SELECT uri, generation"
+    " FROM headgate.notice($1, $2, $3::text[], $4::text[], $5::bigint[], $6::bool[])"
+)
 
 
 @dataclass(frozen=True, slots=True)

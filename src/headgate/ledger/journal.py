@@ -26,7 +26,7 @@ SEAL = (
 
 @dataclass(slots=True, eq=False)
 class Line:
-    """How one attempt ended. `published` is what it made visible, in the words of the publication."""
+    """How one attempt ended. `published` is what it made visible, as the publication says it."""
 
     entry: int
     fence: int

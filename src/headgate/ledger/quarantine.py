@@ -69,7 +69,7 @@ async def release(
 async def discard(
     db: Database, entries: Sequence[int], *, because: str, actor: str = ""
 ) -> list[int]:
-    """Decide that these entries will not be processed. The row and its reason stay in the journal."""
+    """Decide that these entries will not be processed. The reason stays in the journal."""
     return await _decide(db, entries, "discard", because, actor)
 
 

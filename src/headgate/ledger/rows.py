@@ -15,12 +15,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-import asyncpg
-
 from headgate.errors import LedgerRefused
 from headgate.model.rows import IDENTIFIER, Table
-from headgate.pg import Database, Link
+from headgate.pg import Database, Link, driver
 
+UNIQUE = """
+    SELECT EXISTS (
+        SELECT FROM pg_index i
+        WHERE i.indrelid = to_regclass($1) AND i.indisunique
+          AND i.indpred IS NULL AND i.indexprs IS NULL
+          AND $2::text[] = (
+            SELECT array_agg(a.attname::text ORDER BY a.attname::text COLLATE "C")
+            FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)))
+"""
 OWN = (("_headgate_entry", "bigint"), ("_headgate_at", "timestamptz"))
 
 
@@ -66,7 +73,8 @@ class RowsTable:
                  jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
             ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
             ON CONFLICT ({key}) DO UPDATE SET {updates}
-            WHERE (t._headgate_at, t._headgate_entry) <= (excluded._headgate_at, excluded._headgate_entry)
+            WHERE (t._headgate_at, t._headgate_entry)
+                <= (excluded._headgate_at, excluded._headgate_entry)
         """
         self._take_back = f"DELETE FROM {name} WHERE _headgate_entry = ANY ($1::bigint[])"
 
@@ -93,7 +101,7 @@ class RowsTable:
         try:
             await link.execute(f"CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}))")
             await link.execute(f"CREATE INDEX ON {name} (_headgate_entry)")
-        except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
+        except (driver.InsufficientPrivilege, driver.NoSuchSchema) as error:
             raise LedgerRefused(
                 f"cannot create table {self.table.label}: {error}",
                 hint=f"have a DBA run: CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}));"
@@ -115,19 +123,14 @@ class RowsTable:
                 await link.execute(f"ALTER TABLE {name} ADD COLUMN {_quote(column)} {kind}")
             missing = []
         if missing or ours:
+            lacking = ", ".join(c for c, _ in [*missing, *ours])
             wanted = ", ".join(f"ADD COLUMN {_quote(c)} {t}" for c, t in [*missing, *ours])
             index = f" CREATE INDEX ON {name} (_headgate_entry);" if ours else ""
             raise LedgerRefused(
-                f"table {self.table.label} has no column {', '.join(c for c, _ in [*missing, *ours])}",
+                f"table {self.table.label} has no column {lacking}",
                 hint=f"run: ALTER TABLE {name} {wanted};{index}",
             )
-        unique = await link.fetchval(
-            "SELECT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = to_regclass($1) AND i.indisunique"
-            " AND i.indpred IS NULL AND i.indexprs IS NULL AND (SELECT array_agg(a.attname::text ORDER BY 1)"
-            " FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)) = $2::text[])",
-            name,
-            sorted(self.table.key),
-        )
+        unique = await link.fetchval(UNIQUE, name, sorted(self.table.key))
         if not unique:
             key = ", ".join(_quote(k) for k in self.table.key)
             raise LedgerRefused(
@@ -135,17 +138,31 @@ class RowsTable:
                 hint=f"run: ALTER TABLE {name} ADD UNIQUE ({key});",
             )
 
-    async def add_columns(self, link: Link, names: frozenset[str]) -> None:
+    async def add_columns(self, link: Link, new: frozenset[str]) -> None:
         """Columns that the data has and the schema has not, as text (`new_columns="add"`)."""
         name = _name(self.table)
-        for column in sorted(names - self._added):
+        for column in sorted(new - self._added):
             await link.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_quote(column)} text")
-        self._added |= names
+        self._added |= new
         key = ", ".join(_quote(k) for k in self.table.key)
         columns = [_quote(c.name) for c in self.table.columns] + [
             _quote(c) for c in sorted(self._added)
         ]
         self._assemble(name, key, columns)
+
+    async def lock(self, link: Link, produced: Sequence[Produced]) -> None:
+        """Agree with other committers on who locks which rows first.
+
+        One statement locks its rows in the order of their keys, so any number of them may run at
+        once. Who takes rows back first, or needs several statements, has no such order: two of
+        them would deadlock, again and again.
+        """
+        one = all(p.predecessor is None and len(p.chunks) <= 1 for p in produced)
+        one = one and len(list(_statements([p for p in produced if p.chunks], 0))) <= 1
+        await link.execute(
+            f"SELECT pg_advisory_xact_lock{'_shared' if one else ''}(1751606891, hashtext($1))",
+            self.table.label,
+        )
 
     async def write(self, link: Link, produced: Sequence[Produced]) -> None:
         """Replace what the objects' previous versions produced by what these ones do."""

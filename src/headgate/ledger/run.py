@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,8 +29,8 @@ class RunNow:
     """Implements `hg.Run`. `loop`, in `thread`, is where the ledger is spoken to."""
 
     __slots__ = (
-        "_db", "_in_apply", "_loop", "_thread", "_undo", "attempt", "entry", "id", "is_async", "key", "params",
-        "pipeline", "version",
+        "_db", "_in_apply", "_loop", "_thread", "_undo", "attempt", "entry", "id", "is_async",
+        "key", "params", "pipeline", "version",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +113,7 @@ class RunNow:
         return bool(self._undo)
 
     @contextmanager
-    def inside_apply(self) -> Iterator[None]:
+    def inside_apply(self) -> Generator[None]:
         """While an `apply` handler runs, foreign calls are refused."""
         self._in_apply = True
         try:

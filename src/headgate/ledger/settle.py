@@ -1,10 +1,10 @@
 """Settling: one transaction ends many attempts, and says so in the journal (C4).
 
-    fence check → rows → free SQL → publications → objects → live work, quarantine → journal → commit
+    fence check → rows → free SQL → publications → objects → live work → journal → commit
 
-All of it or none of it. Who lost its lease is found by the fence check and changes nothing. Who lost
-a race for a head is given back. An error of the data is somebody's: the batch is halved until it
-stands alone. A deadlock is nobody's: the batch is run again and no attempt is charged.
+All of it or none of it. Who lost its lease is found by the fence check and changes nothing. Who
+lost a race for a head is given back. An error of the data is somebody's: the batch is halved until
+it stands alone. A deadlock is nobody's: the batch is run again and no attempt is charged.
 """
 
 from __future__ import annotations
@@ -16,15 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
 
-import asyncpg
-
 from headgate.errors import LedgerUnavailable
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.pipeline import ApplyStep
 from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Verdict
-from headgate.pg import Database, Link
+from headgate.pg import Database, Link, driver
 
 from . import gate, object, publication, quarantine
 from .apply import apply
@@ -34,11 +32,7 @@ from .rows import Produced, RowsTable
 from .settlement import Settlement, database_now
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
-_NOBODYS_FAULT = (
-    asyncpg.DeadlockDetectedError,
-    asyncpg.SerializationError,
-    asyncpg.LockNotAvailableError,
-)
+_NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed, driver.LockNotAvailable)
 
 Judge = Callable[[Settlement, BaseException], Verdict]
 
@@ -68,17 +62,19 @@ class Settler:
         self._db = db
         self._name = name
         self._at = registered
-        self._tables = tables
+        # In one order for everybody: pipelines may share tables.
+        self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
         self._apply_seconds = apply_seconds
         self._judge = judge
 
     async def settle(self, batch: Sequence[Settlement]) -> None:
-        """End these attempts. Returns when it is durable; raises `LedgerUnavailable` if nothing was."""
+        """End these attempts: durable when it returns; `LedgerUnavailable` means nothing was."""
         # Two changes of one uri (under different subjects) cannot both follow the same head.
         seen: set[str] = set()
-        now, later = [], []
+        now: list[Settlement] = []
+        later: list[Settlement] = []
         for settlement in batch:
             (later if settlement.claim.uri in seen else now).append(settlement)
             seen.add(settlement.claim.uri)
@@ -101,9 +97,9 @@ class Settler:
                 for s in batch:
                     if s.claim.id in raced.entries:
                         s.verdict = Release("raced")
-            except asyncpg.UniqueViolationError as error:
+            except driver.UniqueViolation as error:
                 _restore(batch, verdicts)
-                if error.constraint_name != "publication_head":
+                if driver.constraint(error) != "publication_head":
                     await self._blame(batch, error)
                     return
                 new = [s.publication for s in batch if s.publication is not None]
@@ -118,7 +114,7 @@ class Settler:
             except LedgerUnavailable:
                 _restore(batch, verdicts)
                 raise
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, ValueError) as error:
+            except (driver.PostgresError, driver.InterfaceError, ValueError) as error:
                 _restore(batch, verdicts)
                 await self._blame(batch, error)
                 return
@@ -168,6 +164,8 @@ class Settler:
             for settlement, error in failed:
                 settlement.verdict = self._judge(settlement, error)
         else:
+            for table in self._tables:
+                await table.lock(link, _produced(table, ready))
             await self._rows(link, ready)
         reached(Point.EFFECTS)
 
@@ -177,18 +175,7 @@ class Settler:
             for s in ready:
                 if s.added.get(label):
                     await table.add_columns(link, s.added[label])
-            await table.write(
-                link,
-                [
-                    Produced(
-                        s.claim.id,
-                        s.claim.event_time,
-                        s.rows.get(label, ()),
-                        s.publication.predecessor if s.publication else None,
-                    )
-                    for s in ready
-                ],
-            )
+            await table.write(link, _produced(table, ready))
 
     async def _promote(self, link: Link, live: list[Settlement]) -> None:
         ready = [s for s in live if isinstance(s.verdict, Finalized)]
@@ -225,7 +212,7 @@ class Settler:
                             due_at,
                             c.first_at,
                             lane,
-                        )  # fmt: skip
+                        )
                     )
                 case Release():
                     due = database_now(c, s.began) if c.waited else None
@@ -241,7 +228,7 @@ class Settler:
                             due,
                             first,
                             c.upstream,
-                        )  # fmt: skip
+                        )
                     )
                 case Quarantine(classed, reason, error):
                     aside.append(
@@ -256,7 +243,7 @@ class Settler:
                             s.preview,
                             s.content,
                             c.first_at,
-                        )  # fmt: skip
+                        )
                     )
                 case _:
                     pass
@@ -279,6 +266,18 @@ class Settler:
             emit(RETRIES, n, reason=reason)
         if lost:
             emit(FENCED, len(lost), pipeline=self._name)
+
+
+def _produced(table: RowsTable, ready: Sequence[Settlement]) -> list[Produced]:
+    return [
+        Produced(
+            s.claim.id,
+            s.claim.event_time,
+            s.rows.get(table.table.label, ()),
+            s.publication.predecessor if s.publication else None,
+        )
+        for s in ready
+    ]
 
 
 def _restore(batch: list[Settlement], verdicts: list[Verdict]) -> None:

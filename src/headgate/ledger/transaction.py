@@ -11,9 +11,8 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import asyncpg
-
 from headgate.errors import EffectRefused
+from headgate.pg import Connection
 
 _FORBIDDEN = frozenset(
     [
@@ -70,7 +69,7 @@ def check(sql: str) -> str:
 class Tx:
     """`hg.Transaction`: the connection of the finalize transaction, for one entry."""
 
-    def __init__(self, connection: asyncpg.Connection[Any]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.failed: BaseException | None = None
         self.deferred: list[tuple[str, tuple[Any, ...]]] = []

@@ -217,9 +217,10 @@ async def _plans(link: Link, pipelines: set[int]) -> dict[int, tuple[RetryPlan, 
     rows = await link.fetch(Q.plans, sorted(pipelines))
     plans: dict[int, tuple[RetryPlan, int]] = {}
     for r in rows:
-        declared: dict[str, Any] | None = orjson.loads(r["retry"]) if r["retry"] else None
         plan = UPSTREAM
-        if declared:
-            plan = RetryPlan(**{**declared, "delays": tuple(declared["delays"])})
+        if r["retry"]:
+            declared: dict[str, Any] = orjson.loads(r["retry"])
+            declared["delays"] = tuple(declared["delays"])
+            plan = RetryPlan(**declared)
         plans[r["pipeline"]] = (plan, r["deployment"])
     return plans

@@ -34,7 +34,10 @@ S = Status
 NEXT: dict[Status, frozenset[Status]] = {
     S.RECEIVED: frozenset({S.CLAIMED}),
     # A claim that is given back unstarted goes to `received`, or to `waiting` if that was before.
-    S.CLAIMED: frozenset({S.FETCHED, S.SKIPPED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
+    # A removal has no bytes to fetch: it is promoted at once.
+    S.CLAIMED: frozenset(
+        {S.FETCHED, S.PROMOTED, S.SKIPPED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}
+    ),
     S.FETCHED: frozenset({S.VALIDATED, S.SKIPPED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
     S.VALIDATED: frozenset({S.STAGED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
     S.STAGED: frozenset({S.PROMOTED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),

@@ -11,7 +11,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any, Literal, cast
 
@@ -104,7 +104,6 @@ class Encoder:
         # In a CSV an empty cell of a nullable column that is not text means "no value".
         self._blank = tuple(c.name for c in table.columns if c.nullable and c.type != "text")
         self._needed = tuple(c.name for c in table.columns if not c.nullable)
-        self._times = self._typed("timestamptz")
         self._integers = self._typed("bigint")
         self._floats = self._typed("double precision")
         self._documents = self._typed("jsonb")
@@ -187,12 +186,6 @@ class Encoder:
 
     def _fit(self, plain: list[dict[str, Any]], seen: int) -> None:
         """Make the values such that JSON and the column's type can hold them."""
-        for name in self._times:
-            for row in plain:
-                value = row.get(name)
-                # A time without a zone would be read in the server's zone. Here it is UTC, always.
-                if isinstance(value, datetime) and value.tzinfo is None:
-                    row[name] = value.replace(tzinfo=UTC)
         for name in self._integers:
             for n, row in enumerate(plain, seen + 1):
                 value = row.get(name)
@@ -292,11 +285,13 @@ def _is_finite(value: Any) -> bool:
 
 
 def _dumps(value: Any) -> bytes:
+    # A time without a zone would be read in the server's zone. Here it is UTC, always.
+    option = orjson.OPT_NAIVE_UTC
     try:
-        return orjson.dumps(value, default=_json)
+        return orjson.dumps(value, default=_json, option=option)
     except orjson.JSONEncodeError:
         # dict[int, …] is a fair type for a column. It is slower, so only where it is needed.
-        return orjson.dumps(value, default=_json, option=orjson.OPT_NON_STR_KEYS)
+        return orjson.dumps(value, default=_json, option=option | orjson.OPT_NON_STR_KEYS)
 
 
 def _json(value: Any) -> Any:

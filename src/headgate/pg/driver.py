@@ -22,6 +22,18 @@ InvalidParameter = asyncpg.InvalidParameterValueError
 LoginRefused = asyncpg.InvalidAuthorizationSpecificationError
 NoSuchDatabase = asyncpg.InvalidCatalogNameError
 TransactionFailed = asyncpg.InFailedSQLTransactionError
+Deadlock = asyncpg.DeadlockDetectedError
+SerializationFailed = asyncpg.SerializationError
+LockNotAvailable = asyncpg.LockNotAvailableError
+UniqueViolation = asyncpg.UniqueViolationError
+NoSuchSchema = asyncpg.InvalidSchemaNameError
+
+
+class Statement(Protocol):
+    """A statement the server has seen."""
+
+    async def fetch(self, *args: Any) -> list[Record]: ...
+    def get_statusmsg(self) -> str: ...
 
 
 class Connection(Protocol):
@@ -47,6 +59,7 @@ class Connection(Protocol):
         schema_name: str | None = None,
         timeout: float | None = None,
     ) -> str: ...
+    async def prepare(self, query: str) -> Statement: ...
     def is_closed(self) -> bool: ...
     def is_in_transaction(self) -> bool: ...
     def terminate(self) -> None: ...
@@ -75,3 +88,8 @@ async def connect(**options: Any) -> Connection:
 def sqlstate(error: BaseException) -> str:
     """The five letters by which Postgres names an error; empty for any other error."""
     return str(getattr(error, "sqlstate", None) or "")
+
+
+def constraint(error: BaseException) -> str:
+    """The constraint or unique index that an error is about; empty when it names none."""
+    return str(getattr(error, "constraint_name", None) or "")

@@ -11,13 +11,14 @@ import gc
 import os
 import signal
 import sys
+from typing import cast
 
 from headgate.errors import HeadgateError, LedgerUnavailable, UsageError
 from headgate.model import crash
 from headgate.model.entry import Point
 from headgate.model.pipeline import Pipeline
 from headgate.model.signal import listen
-from headgate.telemetry.log import configure, get_logger
+from headgate.telemetry.log import Format, configure, get_logger
 from headgate.telemetry.relay import Collector
 
 from . import station
@@ -26,7 +27,7 @@ from .ledger_home import connected
 from .load import load
 from .loop import run
 from .marker import Marker
-from .watch import watchers
+from .watch import Watcher, watchers
 from .work import Worker
 
 SIGNALS_EVERY_SECONDS = 0.5
@@ -81,7 +82,7 @@ class Child:
 
     async def _watch(self, pipelines: list[Pipeline]) -> None:
         async with connected(self.job.ledger, connections=4) as db:
-            watching = []
+            watching: list[Watcher] = []
             for pipeline in pipelines:
                 at = await station.register(db, pipeline)
                 watching += watchers(db, pipeline, at.pipeline)
@@ -169,7 +170,7 @@ def main() -> int:
     for fd in (job.control, job.life, job.marker):
         if fd >= 0:
             os.set_inheritable(fd, False)
-    configure(*job.log)
+    configure(cast("Format", job.log[0]), job.log[1])
     if job.crash_at:
         _arm(job.crash_at)
     try:

@@ -46,15 +46,11 @@ class Job:
         """The job this process was started with. Grandchildren do not see it."""
         given: dict[str, Any] = orjson.loads(os.environ.pop(VARIABLE))
         ledger: dict[str, Any] = given.pop("ledger")
-        return cls(
-            **{
-                **given,
-                "targets": tuple(given["targets"]),
-                "log": tuple(given["log"]),
-                "ledger": Ledger(**{**ledger, "home": Path(ledger["home"])}),
-                "tuning": Tuning(**given["tuning"]),
-            }
-        )
+        ledger["home"] = Path(ledger["home"])
+        given["targets"] = tuple(given["targets"])
+        given["log"] = tuple(given["log"])
+        tuning = Tuning(**given.pop("tuning"))
+        return cls(**given, ledger=Ledger(**ledger), tuning=tuning)
 
 
 @dataclass(frozen=True, slots=True)

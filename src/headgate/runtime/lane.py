@@ -212,7 +212,7 @@ class Lane:
                 settlements = await self.path.settle(batch)
                 break
             except LedgerUnavailable:
-                # Whatever the handlers did is still here; the fence decides whether it still counts.
+                # What the handlers did is still here; the fence decides whether it still counts.
                 emit(OUTAGE)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)

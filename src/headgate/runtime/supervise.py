@@ -1,8 +1,8 @@
 """`up`: a supervisor without user code starts the loops, beats for them, and buries the dead.
 
 It survives whatever a handler does: holding the GIL, eating the memory, killing its process. It
-does not beat for a child that is stopped or dead, nor past a handler's deadline; a dead child's work
-is free at once. SIGTERM drains and releases; a second one stops at once.
+does not beat for a child that is stopped or dead, nor past a handler's deadline; a dead child's
+work is free at once. SIGTERM drains and releases; a second one stops at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from headgate.errors import ConfigError, LedgerRefused, LedgerUnavailable, PipelineError, UsageError
@@ -127,14 +128,12 @@ class Supervisor:
             await asyncio.gather(*beside, return_exceptions=True)
         if self._fatal is not None:
             raise self._fatal
-        try:
+        with suppress(LedgerUnavailable):  # it is written at the next start
             await self._sweeper.anchor()
-        except LedgerUnavailable:
-            pass  # it is written at the next start
         return left
 
     async def _check(self) -> None:
-        """Import the pipelines once, in a child, to learn what they are and whether they can be used."""
+        """Import the pipelines once, in a child: what they are, and whether they can be used."""
         child = self._brood.start("check")
         while child in self._brood.children:
             await self._wait()
@@ -257,10 +256,8 @@ class Supervisor:
 
     async def _tick(self, on_tick: Tick) -> None:
         while True:
-            try:
+            with suppress(LedgerUnavailable):  # the loops report it
                 await on_tick(self._db)
-            except LedgerUnavailable:
-                pass  # the loops report it
             await asyncio.sleep(0.5)
 
     async def _wait(self) -> None:

@@ -1,0 +1,249 @@
+"""`headgate entry`: what we did about each change, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headgate.errors import UsageError
+
+from . import show
+from .asked import Asked, Command, Group, json_option, pass_asked
+from .ledger import ask
+
+if TYPE_CHECKING:
+    from headgate.ledger.history import EntryState, Life, Statement
+    from headgate.pg import Database
+
+STATUSES = ("received", "claimed", "waiting", "quarantined", "finalized", "skipped", "rolled_back")
+
+
+@click.group(cls=Group)
+def entry() -> None:
+    """What we did about each change, and why.
+
+    An entry is found by its number, its key or the beginning of it, its uri, or the path
+    of its file.
+    """
+
+
+@entry.command("list")
+@click.option("--pipeline", metavar="NAME", help="Only this pipeline.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only what is there now.")
+@click.option("--uri", metavar="TEXT", help="Only uris that contain this; * is any text.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@click.option("--before", type=int, metavar="ENTRY", help="Go on below this entry.")
+@json_option
+@pass_asked
+def list_(
+    asked: Asked,
+    *,
+    pipeline: str | None,
+    status: str | None,
+    uri: str | None,
+    limit: int,
+    before: int | None,
+    as_json: bool,
+) -> None:
+    """Entries, the newest first."""
+
+    async def question(db: Database) -> list[EntryState]:
+        from headgate.ledger import history
+
+        like = None if uri is None else _like(uri)
+        return await history.entries(
+            db, pipeline=pipeline, status=status, uri_like=like, limit=limit + 1, before_id=before
+        )
+
+    found = ask(asked.settings(), question)
+    more, found = len(found) > limit, found[:limit]
+    if as_json:
+        show.as_json({"entries": found, "more": more})
+        return
+    if not found:
+        click.echo("There are no such entries.")
+        return
+    show.out(_table(found))
+    if more:
+        show.note(f"There are more: --before {found[-1].entry} shows the next {limit}.")
+
+
+@entry.command("show")
+@click.argument("which", metavar="ENTRY")
+@json_option
+@pass_asked
+def show_(asked: Asked, *, which: str, as_json: bool) -> None:
+    """Everything the ledger knows about one entry."""
+
+    async def question(db: Database) -> Life:
+        from headgate.ledger import history
+
+        known = await history.life(db, (await _find(db, which)).entry)
+        assert known is not None, "entries are never deleted"
+        return known
+
+    known = ask(asked.settings(), question)
+    if as_json:
+        show.as_json(known)
+    else:
+        _show(known)
+
+
+@click.command(cls=Command)
+@click.argument("which", metavar="ENTRY|KEY|URI")
+@json_option
+@pass_asked
+def explain(asked: Asked, *, which: str, as_json: bool) -> None:
+    """Why an entry is where it is: which key matched, on what evidence, what followed.
+
+    Every sentence is followed by the rows of the ledger that prove it.
+    """
+
+    async def question(db: Database) -> tuple[EntryState, list[Statement]]:
+        from headgate.ledger import history
+
+        found = await _find(db, which)
+        return found, await history.explain(db, found.entry)
+
+    found, said = ask(asked.settings(), question)
+    if as_json:
+        show.as_json({"entry": found, "statements": said})
+        return
+    head = f"entry {found.entry} of {found.pipeline}: {found.status}"
+    show.out(show.heading(head), show.text(found.uri, "dim"), "")
+    for statement in said:
+        show.out(show.text(statement.text))
+        show.out(show.indented(show.text(f"[{', '.join(statement.proof)}]", "dim")))
+
+
+entry.add_command(explain)
+
+
+async def _find(db: Database, which: str) -> EntryState:
+    """The one that is meant; of several changes of a uri the newest."""
+    from headgate.ledger import history
+
+    found = await history.find(db, which)
+    if not found:
+        raise UsageError(
+            f"no entry is known by {which!r}",
+            hint="Give a number, a key (or the beginning of it), a uri or a path; or look for it:"
+            " headgate entry list --uri TEXT",
+        )
+    if len(found) > 1:
+        others = ", ".join(str(f.entry) for f in found[1:10]) + ("…" if len(found) > 10 else "")
+        show.note(f"The newest of {len(found)}; the others are {others}.")
+    return found[0]
+
+
+def _like(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped.replace('*', '%')}%"
+
+
+def _table(found: list[EntryState]) -> Any:
+    return show.table(
+        ("entry", "pipeline", "status", "reason", "received", "uri"),
+        [
+            (
+                e.entry,
+                e.pipeline,
+                e.status,
+                e.reason or "",
+                show.ago(e.received_at),
+                show.near(e.uri),
+            )
+            for e in found
+        ],
+        right=("entry",),
+    )
+
+
+def _show(x: Life) -> None:
+    told = f"{show.many(x.told_again, 'time')} more, last {show.moment(x.last_told_at)}"
+    show.out(
+        show.facts(
+            [
+                ("entry", x.entry),
+                ("pipeline", x.pipeline),
+                ("uri", x.uri),
+                ("status", show.text(x.status)),
+                ("reason", x.reason),
+                ("key", x.key),
+                ("made of", f"uri and {x.occurrence[0]} {x.occurrence[1]}"),
+                ("changed", show.moment(x.event_time)),
+                ("received", show.moment(x.received_at)),
+                ("told again", told if x.told_again else None),
+                ("conflicts", x.conflicts or None),
+                ("due", show.moment(x.due_at)),
+                ("settled", show.moment(x.settled_at)),
+                ("worker", x.worker),
+            ]
+        )
+    )
+    _show_publication(x)
+    _show_quarantine(x)
+    _show_journal(x)
+    show.note("")
+    show.hints(f"headgate explain {x.entry}")
+
+
+def _show_publication(x: Life) -> None:
+    if (p := x.publication) is None:
+        return
+    show.out(
+        "",
+        show.heading("publication"),
+        show.facts(
+            [
+                ("version", f"{p.version}{' (removed)' if p.removed else ''}"),
+                ("sha256", p.content),
+                ("follows", p.predecessor and f"entry {p.predecessor}"),
+                ("followed by", p.successor and f"entry {p.successor}"),
+                ("code", x.deployment and f"version {x.deployment.version}"),
+            ]
+        ),
+    )
+    if p.artifacts:
+        rows = [
+            (a["name"], show.size(a["size"]), a["media_type"], a["digest"]) for a in p.artifacts
+        ]
+        show.out(show.table(("artifact", "size", "media type", "sha256"), rows, right=("size",)))
+
+
+def _show_quarantine(x: Life) -> None:
+    if (q := x.quarantine) is None:
+        return
+    show.out(
+        "",
+        show.heading("quarantine"),
+        show.facts(
+            [
+                ("class", q.classed),
+                ("error", show.text(q.error, "red")),
+                ("attempts", q.attempts),
+                ("set aside", show.moment(q.last_at)),
+            ]
+        ),
+    )
+    show.hints(f"headgate quarantine show {x.entry}")
+
+
+def _show_journal(x: Life) -> None:
+    if x.lines:
+        rows = [
+            (
+                line.pointer.removeprefix("journal "),
+                line.attempt or "",
+                show.ago(line.at),
+                line.reason or "",
+                " → ".join(n if ms is None else f"{n} {ms}ms" for n, ms in line.steps),
+            )
+            for line in x.lines
+        ]
+        columns = ("journal", "attempt", "at", "reason", "steps")
+        show.out("", show.table(columns, rows, right=("attempt",)))
+    for action in x.actions:
+        said = f"{action.actor}: {action.verb}, because {action.because}"
+        show.out(show.text(f"{show.moment(action.at)} {said}"))

@@ -1,0 +1,174 @@
+"""What happened, for whoever asks: all in all, entry by entry, and why.
+
+overview    each pipeline in figures
+entries     a page of entries, newest first
+find        the entries that an id, a key or a uri means
+life        everything that is known about one entry
+explain     the same in sentences, each with the row that proves it
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from urllib.parse import quote_from_bytes
+
+from headgate.errors import UsageError
+from headgate.model.entry import DONE, RESTING, Status
+from headgate.pg import Database, queries
+
+from .explain import Statement, explain
+from .life import Life, life
+
+__all__ = [
+    "EntryState", "Life", "Overview", "PipelineFigures", "Statement",
+    "entries", "explain", "find", "life", "overview",
+]  # fmt: skip
+
+Q = queries.load(__file__)
+
+NEWEST = 2**63 - 1
+PREFIX = 8
+_HEX = re.compile(r"[0-9a-f]{1,64}")
+_LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
+
+
+@dataclass(slots=True)
+class PipelineFigures:
+    """One pipeline in figures. `skipped` is by reason; `uris` are those with something to read."""
+
+    pipeline: str
+    received: int
+    entries: int
+    duplicates: int
+    conflicts: int
+    ready: int = 0
+    claimed: int = 0
+    waiting: int = 0
+    quarantined: int = 0
+    finalized: int = 0
+    discarded: int = 0
+    skipped: dict[str, int] = field(default_factory=dict[str, int])
+    uris: int = 0
+    last_settled_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """All pipelines in figures, and how many workers hold a lease."""
+
+    pipelines: list[PipelineFigures]
+    workers_alive: int
+
+
+@dataclass(frozen=True, slots=True)
+class EntryState:
+    """Where one entry is now: a row of the view `entry_state`."""
+
+    entry: int
+    pipeline: str
+    uri: str
+    key: str
+    status: str
+    reason: str | None
+    attempts: int
+    fence: int
+    event_time: datetime
+    received_at: datetime
+    settled_at: datetime | None
+    due_at: datetime | None
+    worker: str | None
+    version: int | None
+
+
+async def overview(db: Database) -> Overview:
+    """Each pipeline in figures: a second at most, with a million entries."""
+    figures: dict[int, PipelineFigures] = {}
+    for id, name, received, admitted, duplicates, conflicts in await db.fetch(Q.received):
+        figures[id] = PipelineFigures(name, received, admitted, duplicates, conflicts)
+    for pipeline, ready, claimed, waiting in await db.fetch(Q.live):
+        f = figures[pipeline]
+        f.ready, f.claimed, f.waiting = ready, claimed, waiting
+    for pipeline, n in await db.fetch(Q.aside):
+        figures[pipeline].quarantined = n
+    for pipeline, n in await db.fetch(Q.heads):
+        figures[pipeline].uris = n
+    for pipeline, outcome, reason, n, at in await db.fetch(Q.settled):
+        f = figures[pipeline]
+        f.last_settled_at = max(f.last_settled_at or at, at)
+        match outcome:
+            case "finalized":
+                f.finalized += n
+            case "skipped":
+                f.skipped[reason] = f.skipped.get(reason, 0) + n
+            case _:
+                f.discarded += n
+    return Overview(list(figures.values()), await db.fetchval(Q.workers_alive))
+
+
+async def entries(
+    db: Database,
+    *,
+    pipeline: str | None = None,
+    status: str | None = None,
+    uri_like: str | None = None,
+    limit: int = 50,
+    before_id: int | None = None,
+) -> list[EntryState]:
+    """A page of entries, newest first. `uri_like` is a LIKE pattern; the next page begins before
+    the last entry of this one. Raises `UsageError` for a status that no entry rests in.
+    """
+    before = NEWEST if before_id is None else before_id
+    if status is None:
+        rows = await db.fetch(Q.entries, before, pipeline, uri_like, limit)
+    else:
+        rows = await db.fetch(_query(status), before, pipeline, uri_like, limit, status)
+    return [EntryState(*row) for row in rows]
+
+
+def _query(status: str) -> str:
+    if status in _LIVE:
+        return Q.entries_live
+    if status == Status.QUARANTINED:
+        return Q.entries_aside
+    if status in DONE:
+        return Q.entries_ended
+    names = ", ".join(sorted(RESTING))
+    raise UsageError(f"no entry rests in status {status!r}", hint=f"use one of: {names}")
+
+
+async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
+    """The entries that `text` means: an id, a key or the beginning of one, a uri, or a file's path.
+
+    Newest first; empty when there is none. Raises `UsageError` when a beginning fits several keys.
+    """
+    text = text.strip()
+    ids: list[int] = []
+    if text.isdecimal() and len(text) < 19:
+        ids = [r["entry"] for r in await db.fetch(Q.by_ids, [int(text)])]
+    key = text.lower().removeprefix("sha256:")
+    if not ids and len(key) >= PREFIX and _HEX.fullmatch(key):
+        ids = await _by_key(db, key)
+    if not ids and text:
+        ids = [r["id"] for r in await db.fetch(Q.ids_by_uri, _uris(text), limit)]
+    return [EntryState(*row) for row in await db.fetch(Q.by_ids, ids)] if ids else []
+
+
+async def _by_key(db: Database, begins: str) -> list[int]:
+    low, high = bytes.fromhex(begins.ljust(64, "0")), bytes.fromhex(begins.ljust(64, "f"))
+    rows = await db.fetch(Q.ids_by_key, low, high)
+    keys = sorted({r["key"] for r in rows})
+    if len(keys) > 1:
+        some = ", ".join(k.hex()[: len(begins) + 4] + "…" for k in keys[:3])
+        raise UsageError(
+            f"{begins} is the beginning of several keys: {some}", hint="give more of it"
+        )
+    return [r["id"] for r in rows]
+
+
+def _uris(text: str) -> Sequence[str]:
+    path = os.path.abspath(os.path.expanduser(text))
+    return [text, "file://" + quote_from_bytes(os.fsencode(path))]

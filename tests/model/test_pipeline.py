@@ -1,0 +1,346 @@
+"""The declaration: what cannot work is refused when the file is imported, with the right way."""
+
+import functools
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypedDict
+
+import pytest
+
+from headgate.errors import PipelineError, UsageError
+from headgate.model.pipeline import Pipeline
+from headgate.model.verdict import CRON, UPSTREAM
+
+
+class Reading(TypedDict):
+    station: str
+    mm: float
+
+
+class Named:
+    """As much of a source as a declaration looks at."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+def pipeline(**given: Any) -> Pipeline:
+    return Pipeline(**{"name": "rain", **given})
+
+
+Decorate = Callable[[Pipeline], Callable[[Any], Any]]
+
+KINDS: dict[str, tuple[Decorate, str]] = {
+    "validate": (lambda p: p.validate, "(obj, run)"),
+    "rows('reading')": (lambda p: p.rows("reading", key="station", schema=Reading), "(obj, run)"),
+    "transform": (lambda p: p.transform, "(obj, run)"),
+    "apply": (lambda p: p.apply, "(tx, obj, run)"),
+}
+
+
+def steps(p: Pipeline) -> list[Any]:
+    return [
+        *p.validators,
+        *(r.step for r in p.row_steps),
+        *p.transforms,
+        *(a.step for a in p.applies),
+    ]
+
+
+def test_a_pipeline_has_defaults_that_say_what_it_does():
+    """A name is enough."""
+    p = pipeline()
+    assert (p.store, p.version, p.retry, p.removed, p.conflict) == (
+        "lake/", "1", UPSTREAM, "keep", "error",
+    )  # fmt: skip
+    assert (p.deadline_seconds, p.is_async, p.independent) == (None, False, True)
+    assert pipeline(deadline="15m").deadline_seconds == 900
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"name": "Rain"}, "lower-case letters"),
+        ({"name": ""}, "lower-case letters"),
+        ({"name": "1rain"}, "lower-case letters"),
+        ({"name": "rain fall"}, "lower-case letters"),
+        ({"name": "rain\n"}, "lower-case letters"),
+        ({"name": "r" * 64}, "lower-case letters"),
+        ({"name": None}, "lower-case letters"),
+        ({"version": 1}, 'version="1"'),
+        ({"version": ""}, 'version="1"'),
+        ({"store": Path("lake")}, 'store="lake/"'),
+        ({"store": ""}, 'store="lake/"'),
+        ({"sources": Named("a")}, "sources=["),
+        ({"sources": [Named("a"), Named("b"), Named("a")]}, "two sources are called 'a'"),
+        ({"params": ["limit"]}, "params={"),
+        ({"params": {"a": {"b": {1, 2}}}}, "params.a.b is a set: use text, numbers"),
+        ({"params": {"a": {1: 2}}}, "params.a has the name 1"),
+        ({"params": {"a": "\ud800"}}, "params.a has half a surrogate"),
+        ({"params": {"a": object()}}, "params.a is a object"),
+        ({"retry": 5}, "hg.RetryPlan"),
+        ({"removed": "delete"}, '"keep" or "remove"'),
+        ({"conflict": "ignore"}, '"error" or "warn"'),
+        ({"deadline": "soon"}, "deadline is 'soon'"),
+        ({"deadline": 0}, "needs some time"),
+        ({"deadline": -1}, "deadline is -1"),
+    ],
+)
+def test_a_pipeline_that_cannot_work_is_refused_with_the_way_out(given: dict[str, Any], said: str):
+    """Named, with what was given and what to give instead."""
+    with pytest.raises(UsageError) as refused:
+        pipeline(**given)
+    message = f"{refused.value} {refused.value.hint}"
+    assert message.startswith(f"Pipeline({given.get('name', 'rain')!r}): ")
+    assert said in message
+
+
+def test_the_same_parameters_are_the_same_work():
+    """In any order; other ones are other work."""
+    one = pipeline(params={"a": 1, "b": [1.5, None]})
+    assert one.params_digest == pipeline(params={"b": [1.5, None], "a": 1}).params_digest
+    assert one.params_digest != pipeline(params={"a": 1, "b": [1.5]}).params_digest
+
+
+def takes_two(obj: Any, run: Any) -> None: ...
+def takes_one(obj: Any) -> None: ...
+def takes_one_and_a_default(obj: Any, factor: int = 2) -> None: ...
+def takes_all(tx: Any, obj: Any, run: Any) -> None: ...
+def takes_none() -> None: ...
+def takes_four(a: Any, b: Any, c: Any, d: Any) -> None: ...
+def takes_any(*args: Any) -> None: ...
+def demands(obj: Any, run: Any, *, colour: str) -> None: ...
+
+
+RIGHT = {
+    "validate": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1},
+    "rows('reading')": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1},
+    "transform": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1},
+    "apply": {takes_two: 2, takes_all: 3},
+}
+ALL = [
+    takes_two,
+    takes_one,
+    takes_one_and_a_default,
+    takes_all,
+    takes_none,
+    takes_four,
+    takes_any,
+    demands,
+]
+
+
+@pytest.mark.parametrize("function", ALL, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_signature_fails_with_the_right_one(kind: str, function: Any):
+    """The message shows what was written, the hint the line to write."""
+    decorate, right = KINDS[kind]
+    p = pipeline()
+    if function in RIGHT[kind]:
+        assert decorate(p)(function) is function
+        assert [s.takes for s in steps(p)] == [RIGHT[kind][function]]
+        return
+    with pytest.raises(PipelineError) as refused:
+        decorate(p)(function)
+    assert str(refused.value).startswith(f"rain.{kind}: {function.__name__}(")
+    assert refused.value.hint == f"write: def {function.__name__}{right}"
+    assert not steps(p)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("thing", [5, "handler", [takes_two]])
+def test_what_is_no_function_is_refused(kind: str, thing: Any):
+    """A decorator on something else says what it wants."""
+    decorate, right = KINDS[kind]
+    with pytest.raises(PipelineError, match="is not a function") as refused:
+        decorate(pipeline())(thing)
+    assert refused.value.hint == f"write: def handler{right}"
+
+
+async def awaits(obj: Any, run: Any) -> None: ...
+
+
+async def awaits_and_yields(obj: Any, run: Any):
+    yield {}
+
+
+def yields(obj: Any, run: Any):
+    yield {}
+
+
+class Callable_:
+    async def __call__(self, obj: Any, run: Any) -> None: ...
+
+    async def method(self, obj: Any, run: Any) -> None: ...
+
+    def plain(self, obj: Any, run: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "is_async", "name"),
+    [
+        (takes_two, False, "takes_two"),
+        (yields, False, "yields"),
+        (awaits, True, "awaits"),
+        (awaits_and_yields, True, "awaits_and_yields"),
+        (functools.partial(awaits, run=None), True, "awaits"),
+        (functools.partial(takes_all, None), False, "takes_all"),
+        (Callable_(), True, "Callable_.__call__"),
+        (Callable_().method, True, "Callable_.method"),
+        (Callable_().plain, False, "Callable_.plain"),
+        (lambda obj, run: None, False, "<lambda>"),
+    ],
+)
+def test_what_has_to_be_awaited_is_noticed(function: Any, is_async: bool, name: str):
+    """Coroutines and async generators, also behind a partial, a method or an object."""
+    p = pipeline()
+    p.transform(function)
+    assert p.is_async is is_async
+    assert p.transforms[0].name == name
+
+
+@pytest.mark.parametrize("kind", ["validate", "apply"])
+@pytest.mark.parametrize("function", [yields, awaits_and_yields])
+def test_a_check_that_yields_would_check_nothing(kind: str, function: Any):
+    """Calling a generator runs none of it: better refused than silently passed."""
+    with pytest.raises(PipelineError, match="yields, so calling it would run none of it"):
+        KINDS[kind][0](pipeline())(function)
+
+
+def test_two_handlers_for_one_table_are_refused():
+    """The second would take back what the first wrote."""
+    p = pipeline()
+    p.rows("reading", key="station", schema=Reading)(takes_two)
+    with pytest.raises(PipelineError, match="rain: two handlers write rows of reading") as refused:
+        p.rows("reading", key="station", schema=Reading)
+    assert refused.value.hint == "yield them from one handler"
+    p.rows("weather.reading", key="station", schema=Reading)(takes_two)
+
+
+def test_free_sql_has_one_committer_unless_it_says_otherwise():
+    """With or without brackets; one that is not independent makes all of it serial."""
+    p = pipeline()
+    assert p.apply(independent=True)(takes_all) is takes_all
+    assert p.independent
+    p.apply(takes_all)
+    assert not p.independent
+
+
+def test_a_declaration_can_be_kept_without_its_code():
+    """What the ledger stores of it is plain JSON."""
+    p = pipeline(sources=[Named("in")], retry=CRON, deadline="1m")
+    p.validate(takes_one)
+    p.rows("reading", key="station", schema=Reading)(takes_two)
+    p.transform(takes_two)
+    p.apply(takes_all)
+    kept = p.declared()
+    assert kept["sources"] == ["in"]
+    assert kept["rows"] == [{"table": "reading", "key": ["station"], "handler": "takes_two"}]
+    assert (kept["validators"], kept["applies"]) == (["takes_one"], ["takes_all"])
+    assert kept["retry"]["trigger"] == "cron"
+    assert kept["deadline_seconds"] == 60
+
+
+CODE = """
+def handler(obj, run):
+    wanted = {"rain", "snow", "hail", "sleet"}
+    names = [n for n in obj.lines() if n in {"a", "b", "c", "d"}]
+    return sorted(names, key=lambda n: (n, 1)), wanted
+"""
+LAID_OUT = """
+# A comment.
+
+
+def handler(
+    obj, run,
+):
+    wanted = {"rain", "snow",
+              "hail", "sleet"}  # and another
+
+    names = [
+        n for n in obj.lines()
+        if n in {"a", "b", "c", "d"}
+    ]
+    return (sorted(names, key=lambda n: (n, 1)), wanted)
+"""
+
+
+def digest(source: str) -> bytes:
+    namespace: dict[str, Any] = {}
+    exec(compile(source, "pipeline.py", "exec"), namespace)
+    p = pipeline()
+    p.transform(namespace["handler"])
+    return p.code_digest()
+
+
+def test_the_code_digest_does_not_change_with_formatting():
+    """Comments, line breaks, brackets and another place in the file are not another code."""
+    assert digest(CODE) == digest(LAID_OUT) == digest("x = 1\n\n\n" + CODE)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("obj.lines()", "obj.text()"),
+        ('"hail"', '"fog"'),
+        ("(n, 1)", "(n, 2)"),
+        ("(n, 1)", "(n, True)"),
+        ("if n in", "if n not in"),
+        ("wanted\n", "names\n"),
+        ('{"a", "b"', '{"a", "x"'),
+    ],
+)
+def test_the_code_digest_changes_with_the_code(before: str, after: str):
+    """A method, a value, a nested function: all of it is what ran."""
+    assert digest(CODE) != digest(CODE.replace(before, after, 1))
+
+
+def test_the_code_digest_is_the_same_in_every_process():
+    """Restarting is not deploying: no address, no chance of hashing gets into it."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1])\n"
+        "from headgate.model.pipeline import Pipeline\n"
+        "import functools\n"
+        f"exec({CODE!r})\n"
+        "p = Pipeline('rain'); p.transform(handler); p.transform(functools.partial(handler))\n"
+        "print(p.code_digest().hex())\n"
+    )
+    source = str(Path(sys.modules[Pipeline.__module__].__file__ or "").parents[2])
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script, source],
+            env={"PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(seen) == 1
+
+
+def test_the_code_of_a_decorated_handler_is_the_authors():
+    """A decorator does not hide that the handler behind it changed."""
+
+    def decorated(number: int) -> bytes:
+        def handler(obj: Any, run: Any) -> int:
+            return 1
+
+        def other(obj: Any, run: Any) -> int:
+            return 2
+
+        inner = handler if number == 1 else other
+        inner.__qualname__ = inner.__name__ = "handler"
+
+        @functools.wraps(inner)
+        def wrapper(*args: Any) -> int:
+            return inner(*args)
+
+        p = pipeline()
+        p.transform(wrapper)
+        return p.code_digest()
+
+    assert decorated(1) == decorated(1)
+    assert decorated(1) != decorated(2)
