@@ -80,33 +80,33 @@ async def timed(what: str, doing: Awaitable[T]) -> T:
     return result
 
 
-async def main(entries: int, with_files: int) -> None:
-    folder = Path(tempfile.mkdtemp(prefix="hg-bench-", dir="/tmp"))
-    folder.chmod(0o711)
-    try:
-        async with connected(Ledger(None, folder / "home")) as db:
-            await timed(f"{entries} entries", fill(db, pipeline(folder, "rows", False), entries))
-            await timed(
-                f"{with_files} with files", fill(db, pipeline(folder, "files", True), with_files)
-            )
-            for deep in (False, True):
-                report = await timed(f"verify(deep={deep})", verify(db, deep=deep))
-                print(f"  ok={report.ok} {report.checked}")
-            await timed("overview", history.overview(db))
-            middle = str(entries // 2)
-            (one,) = await timed("find by id", history.find(db, middle))
-            await timed("find by key", history.find(db, one.key))
-            await timed("find by uri", history.find(db, one.uri))
-            await timed("explain", history.explain(db, one.entry))
-            await timed("newest 50", history.entries(db))
-            await timed("quarantined (none)", history.entries(db, status="quarantined"))
-            for view in ("wal", "processed_events", "idempotency_log", "rollback_registry"):
-                sql = f"SELECT * FROM headgate.{view} WHERE entry = $1"
-                await timed(f"{view} by entry", db.fetch(sql, one.entry))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+async def main(folder: Path, entries: int, with_files: int) -> None:
+    async with connected(Ledger(None, folder / "home")) as db:
+        await timed(f"{entries} entries", fill(db, pipeline(folder, "rows", False), entries))
+        await timed(
+            f"{with_files} with files", fill(db, pipeline(folder, "files", True), with_files)
+        )
+        for deep in (False, True):
+            report = await timed(f"verify(deep={deep})", verify(db, deep=deep))
+            print(f"  ok={report.ok} {report.checked}")
+        await timed("overview", history.overview(db))
+        middle = str(entries // 2)
+        (one,) = await timed("find by id", history.find(db, middle))
+        await timed("find by key", history.find(db, one.key))
+        await timed("find by uri", history.find(db, one.uri))
+        await timed("explain", history.explain(db, one.entry))
+        await timed("newest 50", history.entries(db))
+        await timed("quarantined (none)", history.entries(db, status="quarantined"))
+        for view in ("wal", "processed_events", "idempotency_log", "rollback_registry"):
+            sql = f"SELECT * FROM headgate.{view} WHERE entry = $1"
+            await timed(f"{view} by entry", db.fetch(sql, one.entry))
 
 
 if __name__ == "__main__":
     given = [int(x) for x in sys.argv[1:]]
-    asyncio.run(main(*(given + [300_000, 20_000][len(given) :])))
+    here = Path(tempfile.mkdtemp(prefix="hg-bench-", dir="/tmp"))
+    here.chmod(0o711)  # the server's user has to pass through
+    try:
+        asyncio.run(main(here, *(given + [300_000, 20_000][len(given) :])))
+    finally:
+        shutil.rmtree(here, ignore_errors=True)

@@ -6,14 +6,18 @@ import asyncio
 import random
 import threading
 import time
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
-from tests.world import World, change
+from tests.world import World, change, until
 
 import headgate as hg
 
 INSERT = "INSERT INTO effect (name) VALUES ($1)"
+
+
+class Row(TypedDict):
+    id: str
 
 
 async def effects(world: World) -> list[str]:
@@ -308,10 +312,12 @@ async def test_a_handler_that_takes_too_long_is_stopped_and_leaves_nothing(
         def plain(tx: hg.BlockingTransaction, obj: hg.Object) -> None:
             tx.execute(INSERT, obj.text())
             if obj.text() != "slow":
+                # Long enough for the other one to wake up while its neighbours run again.
+                tx.execute("SELECT pg_sleep(0.02)")
                 return
             try:
                 if kind == "plain":
-                    time.sleep(1)
+                    time.sleep(0.5)
                 else:
                     tx.execute("SELECT pg_sleep(30)")
                 tx.execute(INSERT, "from the grave")
@@ -371,12 +377,11 @@ async def test_a_deadlock_costs_no_attempt(world: World) -> None:
     assert await world.rows("SELECT n FROM account") == [(60,), (60,)]
     assert await world.outcomes() == {"finalized": 60}
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
-    where = "WHERE datname = current_database()"
 
     async def deadlocked() -> bool:
-        return await world.val(f"SELECT deadlocks > 0 FROM pg_stat_database {where}")
-
-    from tests.world import until
+        return await world.val(
+            "SELECT deadlocks > 0 FROM pg_stat_database WHERE datname = current_database()"
+        )
 
     await until(deadlocked)
 
@@ -421,11 +426,6 @@ async def test_independent_handlers_commit_side_by_side(world: World) -> None:
 
 async def test_rows_and_free_sql_are_one(world: World) -> None:
     """Rows are there when apply looks, and are gone when apply fails."""
-    from typing import TypedDict
-
-    class Row(TypedDict):
-        id: str
-
     p = world.pipeline()
 
     @p.rows("item", key="id", schema=Row)

@@ -111,7 +111,6 @@ def _stage_and_forget(place: Place) -> bytes:
     digest = hashlib.sha256(b"forgotten").digest()
 
     async def touch() -> None:
-        assert place.url is not None
         async with await Database.open(place.url) as db:
             number = await db.fetchval(
                 "INSERT INTO headgate.store (uri) VALUES ($1) RETURNING id", store.uri

@@ -80,7 +80,8 @@ def is_text(obj):
 @load.rows("reading", key="name", schema=Reading)
 def readings(obj, run):
     name = name_of(obj)
-    note("begun", name)
+    if not name.startswith("late_kill"):
+        note("begun", name)
     word, _, rest = name.partition("-")
     match word:
         case "kill":
@@ -113,6 +114,8 @@ def tally(tx, obj, run):
     if name_of(obj).startswith("late_kill"):
         note("begun", name_of(obj))
         os.kill(os.getpid(), signal.SIGKILL)
+    if name_of(obj).startswith("late_gate"):
+        wait_for("open")
     tx.execute("INSERT INTO applied VALUES ($1)", name_of(obj))
 '''
 
@@ -179,7 +182,7 @@ class Up:
         self.log = place.folder / f"up-{len(list(place.folder.glob('up-*.log')))}.log"
         tuning = {"poll_seconds": 0.02, "sweep_seconds": 0.2, "max_wait_seconds": 10.0}
         settings = {
-            "url": place.url,
+            "url": None if place.own else place.url,
             "home": str(place.home),
             "targets": ["load.py"],
             "until_idle": True,
@@ -226,18 +229,19 @@ class Up:
 class Place:
     """A folder, a ledger, and the files that go in."""
 
-    def __init__(self, folder: Path, url: str | None, *, settle: float = 0) -> None:
+    def __init__(self, folder: Path, url: str, *, own: bool = False, settle: float = 0) -> None:
+        """`url` is where the ledger is; with `own` it is the embedded one in `home`."""
         self.folder = folder
         self.home = folder / "home"
         self.url = url
+        self.own = own
         self.incoming = folder / "incoming"
         self.lake = folder / "lake"
         self.notes = folder / "notes"
         for made in (self.incoming, self.notes):
-            made.mkdir(parents=True)
+            made.mkdir()
         (folder / "load.py").write_text(PIPELINE.replace("SETTLE", str(settle)))
-        if url is not None:
-            self.query("CREATE TABLE applied (name text)")
+        self.query("CREATE TABLE applied (name text)")
 
     def put(self, *names: str, text: str = "some text") -> None:
         """Files appear, whole."""
@@ -283,6 +287,14 @@ class Place:
             )
         }
 
+    def finalized(self) -> int:
+        ((count,),) = self.query("SELECT count(*) FROM headgate.journal WHERE outcome = 'finalized'")
+        return count
+
+    def leased(self) -> int:
+        ((count,),) = self.query("SELECT count(*) FROM headgate.work WHERE worker IS NOT NULL")
+        return count
+
     def outcomes(self, name: str) -> list[str]:
         """How a file's attempts ended, in order."""
         rows = self.query(
@@ -309,7 +321,6 @@ class Place:
         """`headgate verify` finds nothing."""
 
         async def audit() -> None:
-            assert self.url is not None
             async with await Database.open(self.url) as db:
                 report = await verify(db, deep=True)
             assert report.ok, report.violations
@@ -320,7 +331,6 @@ class Place:
         """One round of sweeping, for which everything is old enough."""
 
         async def sweep() -> None:
-            assert self.url is not None
             async with await Database.open(self.url) as db:
                 await Sweeper(db, Tuning(grace_seconds=0)).sweep()
 

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headgate.errors import StoreUnavailable
@@ -21,6 +21,7 @@ def filled(chunks: list[bytes], limit: int) -> Spill:
     return spill
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=20)), st.integers(0, 200), st.slices(8))
 def test_a_spill_reads_like_the_list_it_is(chunks: list[bytes], limit: int, part: slice):
     """By position, from the end, in slices and in a loop, wherever the bytes are."""
@@ -33,14 +34,15 @@ def test_a_spill_reads_like_the_list_it_is(chunks: list[bytes], limit: int, part
         spill[len(chunks)]
 
 
+@settings(deadline=None)
 @given(st.lists(st.binary(max_size=20), min_size=1), st.integers(0, 100))
 def test_reading_and_adding_take_turns(chunks: list[bytes], limit: int):
     """What was read in between does not end up in what is written."""
     spill = Spill(kept_in_memory=limit)
     for n, chunk in enumerate(chunks):
         spill.append(chunk)
-        assert spill[n // 2] == chunks[n // 2]
         assert spill[n] == chunk
+        assert spill[n // 2] == chunks[n // 2]
     assert list(spill) == chunks
 
 

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from headgate.errors import DeadlineExceeded
+from headgate.errors import DeadlineExceeded, EffectRefused
 from headgate.model.pipeline import ApplyStep
 from headgate.pg import Link, driver
 
@@ -75,20 +75,21 @@ async def _chunk(
 ) -> None:
     deferred: list[Deferred] = []
     for settlement in chunk:
-        tx = Tx(link.raw)
+        tx, limit = Tx(link.raw), asyncio.timeout(limit_seconds)
         try:
-            async with asyncio.timeout(limit_seconds):
+            async with limit:
                 await _entry(steps, tx, settlement)
                 if one_by_one:
                     await _flush(link, tx.deferred)
-        except TimeoutError:
-            error = DeadlineExceeded(f"apply ran longer than {limit_seconds:g} s")
-            raise _Culprit(settlement, error) from None
         except _NOBODYS_FAULT:
             raise
         except Exception as error:
             if link.closed:
                 raise
+            # The handler may also raise a TimeoutError of its own.
+            if limit.expired():
+                late = DeadlineExceeded(f"apply ran longer than {limit_seconds:g} s")
+                raise _Culprit(settlement, late) from None
             raise _Culprit(settlement, error) from error
         if not one_by_one:
             deferred += tx.deferred
@@ -103,10 +104,13 @@ async def _chunk(
 
 
 async def _entry(steps: Sequence[ApplyStep], tx: Tx, settlement: Settlement) -> None:
-    for step in steps:
-        await _call(step, tx, settlement)
-        if tx.failed is not None:
-            raise tx.failed
+    try:
+        for step in steps:
+            await _call(step, tx, settlement)
+            if tx.failed is not None:
+                raise tx.failed
+    finally:
+        await tx.end()
 
 
 async def _flush(link: Link, deferred: Sequence[Deferred]) -> None:
@@ -121,7 +125,11 @@ async def _flush(link: Link, deferred: Sequence[Deferred]) -> None:
 
 
 async def _call(step: ApplyStep, tx: Tx, settlement: Settlement) -> None:
-    assert settlement.given is not None
+    if settlement.given is None:
+        raise EffectRefused(
+            f"{settlement.claim.uri} was removed; what {step.step.name} did cannot be taken back",
+            hint="Undo it by hand, then: headgate quarantine discard ENTRY --because ...",
+        )
     obj, run = settlement.given
     with run.inside_apply():
         if step.step.is_async:

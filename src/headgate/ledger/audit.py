@@ -34,6 +34,7 @@ async def audit(db: Database, *, deep: bool = False, progress: Progress = no_pro
         await audit_chain.check(link, findings, sizes["commits"], progress)
         await audit_entry.check(link, findings, sizes["entries"], deep, progress)
         await link.fetch(Q.by_index, "on")
+        await audit_chain.check_uncommitted(link, findings)
         await audit_tables.check(link, findings, progress)
         await audit_rows.check(link, findings, progress)
         await _name_uris(link, findings)

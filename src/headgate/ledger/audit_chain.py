@@ -42,6 +42,10 @@ async def check(link: Link, findings: Findings, last: int, progress: Progress) -
             findings.count("commits", len(group))
             findings.count("journal", len(rows))
             progress("chain", pos, last)
+
+
+async def check_uncommitted(link: Link, findings: Findings) -> None:
+    """Lines that are in the journal and have no place in its order."""
     for row in await link.fetch(Q.uncommitted):
         findings.found(
             "journal_uncommitted",

@@ -22,7 +22,7 @@ class Reference:
     """Bytes that an entry refers to, where the ledger says they are."""
 
     entry: int
-    uri: str
+    uri: str | None
     name: str
     digest: bytes
     size: int

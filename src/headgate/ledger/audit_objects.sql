@@ -4,7 +4,7 @@
 SELECT p.entry, p.uri, d.name, d.digest, o.state, o.size, o.store
 FROM (SELECT entry, uri, pipeline, content, artifacts, removed FROM headgate.publication
       WHERE entry > $1 ORDER BY entry LIMIT $2) p
-JOIN headgate.pipeline l ON l.id = p.pipeline
+LEFT JOIN headgate.pipeline l ON l.id = p.pipeline
 LEFT JOIN headgate.entry e ON e.id = p.entry
 LEFT JOIN LATERAL (
     SELECT 'content' AS name, p.content AS digest WHERE NOT p.removed AND e.id IS NOT NULL AND e.data IS NULL
@@ -15,20 +15,20 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT o.state, o.size, s.uri AS store
     FROM headgate.store s JOIN headgate.object o ON o.store = s.id AND o.digest = d.digest
-    ORDER BY s.id = l.store DESC, o.state = 'kept' DESC LIMIT 1) o ON true
+    ORDER BY s.id IS NOT DISTINCT FROM l.store DESC, o.state = 'kept' DESC LIMIT 1) o ON true
 ORDER BY p.entry
 
 -- name: quarantined
-SELECT q.entry, e.uri, CASE WHEN q.content IS NOT NULL AND e.data IS NULL THEN 'content' END AS name,
+SELECT q.entry, e.uri, CASE WHEN q.content IS NOT NULL AND e.id IS NOT NULL AND e.data IS NULL THEN 'content' END AS name,
        q.content AS digest, o.state, o.size, o.store
 FROM (SELECT entry, pipeline, content FROM headgate.quarantine
       WHERE entry > $1 ORDER BY entry LIMIT $2) q
-JOIN headgate.pipeline l ON l.id = q.pipeline
-JOIN headgate.entry e ON e.id = q.entry
+LEFT JOIN headgate.pipeline l ON l.id = q.pipeline
+LEFT JOIN headgate.entry e ON e.id = q.entry
 LEFT JOIN LATERAL (
     SELECT o.state, o.size, s.uri AS store
     FROM headgate.store s JOIN headgate.object o ON o.store = s.id AND o.digest = q.content
-    ORDER BY s.id = l.store DESC, o.state = 'kept' DESC LIMIT 1) o ON true
+    ORDER BY s.id IS NOT DISTINCT FROM l.store DESC, o.state = 'kept' DESC LIMIT 1) o ON true
 ORDER BY q.entry
 
 -- name: chain_at

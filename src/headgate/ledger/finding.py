@@ -53,7 +53,11 @@ HINTS: dict[str, str] = {
     "journal_uncommitted": _WRITER,
     "key_mismatch": _RESTORE,
     "lease_expired": "Start a worker or `headgate up`: sweeping frees what the dead one held.",
-    "lease_of_buried": "Restart the workers. If it stays, release the row: report this as a bug.",
+    "lease_of_buried": (
+        "Nothing frees it by itself. Run: UPDATE headgate.worker SET buried_at = NULL, "
+        "buried_why = NULL for that worker; the next sweep buries it again, with its work. "
+        "Please report this as a bug."
+    ),
     "line_altered": _RESTORE,
     "link_broken": _RESTORE,
     "object_damaged": _BYTES,

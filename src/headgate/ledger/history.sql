@@ -1,3 +1,6 @@
+-- name: snapshot
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
+
 -- name: received
 SELECT p.id, p.name, coalesce(sum(t.received), 0)::bigint AS received,
        coalesce(sum(t.admitted), 0)::bigint AS entries,

@@ -145,7 +145,7 @@ class Life:
 async def life(db: Database, entry: int) -> Life | None:
     """The life of an entry as of one moment; None when there is no such entry."""
     async with db.transaction() as link:
-        await link.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        await link.execute(Q.snapshot)
         row = await link.fetchrow(Q.entry, entry)
         return None if row is None else await _gather(link, row)
 

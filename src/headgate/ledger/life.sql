@@ -1,3 +1,6 @@
+-- name: snapshot
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
+
 -- name: entry
 SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
        s.received_at, s.settled_at, s.due_at, s.worker,

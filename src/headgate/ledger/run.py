@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import orjson
@@ -29,8 +29,8 @@ class RunNow:
     """Implements `hg.Run`. `loop`, in `thread`, is where the ledger is spoken to."""
 
     __slots__ = (
-        "_db", "_in_apply", "_loop", "_thread", "_undo", "attempt", "entry", "id", "is_async",
-        "key", "params", "pipeline", "version",
+        "_db", "_in_apply", "_loop", "_thread", "_undo", "at_work", "attempt", "entry", "id",
+        "is_async", "key", "params", "pipeline", "version",
     )  # fmt: skip
 
     def __init__(
@@ -52,6 +52,8 @@ class RunNow:
         self.version = version
         self.params = params
         self.is_async = False
+        # Entered with the entry while its handlers run in the committer; the worker sets it.
+        self.at_work: Callable[[int], AbstractContextManager[object]] = nullcontext
         self._db = db
         self._loop = loop
         self._thread = thread
@@ -96,13 +98,14 @@ class RunNow:
         """Take back the calls of an attempt that ends in quarantine, the last one first."""
         undone: list[str] = []
         for name, key, undo in reversed(self._undo):
-            value = (
-                _give(undo, key)
-                if inspect.iscoroutinefunction(undo)
-                else await asyncio.to_thread(_give, undo, key)
-            )
-            if inspect.isawaitable(value):
-                await value
+            with self.at_work(self.entry):
+                value = (
+                    _give(undo, key)
+                    if inspect.iscoroutinefunction(undo)
+                    else await asyncio.to_thread(_give, undo, key)
+                )
+                if inspect.isawaitable(value):
+                    await value
             await call.undone(self._db, self.entry, name)
             undone.append(name)
         self._undo.clear()
@@ -117,7 +120,8 @@ class RunNow:
         """While an `apply` handler runs, foreign calls are refused."""
         self._in_apply = True
         try:
-            yield
+            with self.at_work(self.entry):
+                yield
         finally:
             self._in_apply = False
 

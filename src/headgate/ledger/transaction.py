@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from headgate.errors import EffectRefused
@@ -45,25 +46,41 @@ _FORBIDDEN = frozenset(
         "checkpoint",
     ]
 )
-_COMMENT = re.compile(r"\s+|--[^\n]*(?:\n|$)|/\*.*?\*/", re.DOTALL)
-_SET_CONFIG = re.compile(r"\bset_config\s*\(|\bpg_advisory_(?:un)?lock", re.IGNORECASE)
+# A comment inside a comment is skipped by hand: Postgres nests them. A semicolon alone is nothing.
+_BLANK = re.compile(r"[\s;]+|--[^\r\n]*")
+_COMMENT_EDGE = re.compile(r"/\*|\*/")
+_WORD = re.compile(r"\(|[a-z]+", re.IGNORECASE)
+_SESSION = re.compile(r"\bset_config\b|\bpg_(?:try_)?advisory_(?:un)?lock", re.IGNORECASE)
 
 
+@lru_cache(512)
 def check(sql: str) -> str:
     """Refuse what would reach beyond this entry's effects."""
-    at = 0
-    while (blank := _COMMENT.match(sql, at)) is not None:
-        at = blank.end()
-    first = re.match(r"\w*", sql[at:])
+    first = _WORD.match(sql, _begin(sql))
     word = first.group().lower() if first else ""
-    if word in _FORBIDDEN:
+    if not word or word in _FORBIDDEN:
         raise EffectRefused(
-            f"tx: {word.upper()} is not allowed in apply",
+            f"tx: {word.upper() or repr(sql[:40])} is not allowed in apply",
             hint="Headgate opens and ends the transaction; write plain statements",
         )
-    if _SET_CONFIG.search(sql):
+    if _SESSION.search(sql):
         raise EffectRefused("tx: session settings and session locks are not allowed in apply")
     return sql
+
+
+def _begin(sql: str) -> int:
+    """Where the statement begins, after blanks and comments as Postgres sees them."""
+    at = depth = 0
+    while True:
+        if depth == 0 and (blank := _BLANK.match(sql, at)) is not None:
+            at = blank.end()
+        elif depth == 0 and not sql.startswith("/*", at):
+            return at
+        elif (edge := _COMMENT_EDGE.search(sql, at)) is None:
+            return len(sql)
+        else:
+            depth += 1 if edge.group() == "/*" else -1
+            at = edge.end()
 
 
 class Tx:
@@ -71,6 +88,7 @@ class Tx:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._running: set[asyncio.Task[Any]] = set()
         self.failed: BaseException | None = None
         self.deferred: list[tuple[str, tuple[Any, ...]]] = []
 
@@ -102,16 +120,36 @@ class Tx:
 
     def later(self, sql: str, *args: Any) -> None:
         """A statement that needs no answer: many of them travel together, in their order."""
-        self.deferred.append((check(sql), args))
+        try:
+            self.deferred.append((check(sql), args))
+        except EffectRefused as error:
+            self.failed = self.failed or error
+            raise
+
+    async def end(self) -> None:
+        """Nothing of this handler reaches the connection any more, whatever still runs of it.
+
+        A plain handler that ran out of time goes on in its thread, perhaps in a statement.
+        """
+        self.failed = self.failed or EffectRefused("tx: the handler's time in apply is over")
+        for task in self._running:
+            task.cancel()
+        if self._running:
+            await asyncio.wait(set(self._running))
 
     async def _run(self, statement: Callable[[], Awaitable[Any]]) -> Any:
         if self.failed is not None:
             raise self.failed
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
         try:
             return await statement()
         except BaseException as error:
-            self.failed = error
+            self.failed = self.failed or error
             raise
+        finally:
+            self._running.discard(task)
 
 
 class BlockingTx:

@@ -45,6 +45,11 @@ class Crew:
     def size(self) -> int:
         return len(self._threads)
 
+    def learn(self, seconds: float, weight: float = 0.05) -> None:
+        """How long an entry takes, as a moving average that starts with the first one."""
+        before = self.seconds_per_entry
+        self.seconds_per_entry = seconds if not before else before + weight * (seconds - before)
+
     def submit(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
             self._todo.put(attempt)
@@ -81,8 +86,7 @@ class Crew:
             self._marker.begin(slot, attempt.claim.id)
             self._prepare(attempt)
             self._marker.end(slot)
-            took = time.perf_counter() - began
-            self.seconds_per_entry += 0.05 * (took - self.seconds_per_entry)
+            self.learn(time.perf_counter() - began)
             self._done.append(attempt)
             if not self._told:
                 self._told = True

@@ -7,7 +7,8 @@ from other workers and a fast one does not wait for the next claim.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate
@@ -36,8 +37,8 @@ log = get_logger("headgate.work")
 
 
 def slots(tuning: Tuning) -> int:
-    """Places in a marker that one lane needs: a thread or task each, and the loop itself."""
-    return tuning.concurrency + 1
+    """Places in a marker that one lane needs: threads or tasks, the loop itself, committers."""
+    return tuning.concurrency + 1 + INDEPENDENT_COMMITTERS
 
 
 class Lane:
@@ -65,6 +66,8 @@ class Lane:
         self._first_slot = first_slot
         self._slots = asyncio.Semaphore(tuning.concurrency)
         self._free_slots = list(range(first_slot, first_slot + tuning.concurrency))
+        commit_slot = first_slot + tuning.concurrency + 1
+        self._commit_slots = list(range(commit_slot, commit_slot + INDEPENDENT_COMMITTERS))
         self._tasks: set[asyncio.Task[None]] = set()
         self._prepared: list[Attempt] = []
         self.crew = Crew(
@@ -104,7 +107,7 @@ class Lane:
         fresh = [c.id for c in claims if not c.waited]
         self._floor = fresh[-1] + 1 if len(claims) == most and fresh else 0
         self.holding.update(c.id for c in claims)
-        attempts = [self.path.begin(c) for c in claims]
+        attempts = [self._begin(c) for c in claims]
         if self._is_async:
             for attempt in attempts:
                 task = asyncio.create_task(self._handle(attempt))
@@ -116,6 +119,22 @@ class Lane:
             self.crew.submit(attempts)
         return len(claims)
 
+    def _begin(self, claim: gate.Claim) -> Attempt:
+        attempt = self.path.begin(claim)
+        attempt.run.at_work = self._in_commit
+        return attempt
+
+    @contextmanager
+    def _in_commit(self, entry: int) -> Generator[None]:
+        """Handlers that run in the committer may kill the process as well as any other."""
+        slot = self._commit_slots.pop()
+        self._marker.begin(slot, entry)
+        try:
+            yield
+        finally:
+            self._marker.end(slot)
+            self._commit_slots.append(slot)
+
     async def _handle_here(self, attempts: list[Attempt]) -> None:
         """Run quick handlers on the loop's own thread, a slice at a time."""
         loop = asyncio.get_running_loop()
@@ -125,7 +144,7 @@ class Lane:
             done = [a for a in part if self._handle_one(a)]
             self._hand_over(done)
             pace = (loop.time() - began) / len(part)
-            self.crew.seconds_per_entry += 0.2 * (pace - self.crew.seconds_per_entry)
+            self.crew.learn(pace, weight=0.2)
             await asyncio.sleep(0)
             if pace > QUICK_SECONDS:
                 self.crew.submit(attempts[at + QUICK_SLICE :])
@@ -139,7 +158,7 @@ class Lane:
             return True
         except NeedsThread:
             self._may_be_quick = False
-            self.crew.submit([self.path.begin(attempt.claim)])
+            self.crew.submit([self._begin(attempt.claim)])
             return False
         finally:
             self._marker.end(slot)
@@ -176,9 +195,7 @@ class Lane:
             began = loop.time()
             deadline = self.path.declared.deadline_seconds or self._tuning.deadline_seconds
             await self.path.prepare_async(attempt, deadline)
-            self.crew.seconds_per_entry += 0.05 * (
-                loop.time() - began - self.crew.seconds_per_entry
-            )
+            self.crew.learn(loop.time() - began)
             self._marker.end(slot)
             self._free_slots.append(slot)
         self._hand_over([attempt])

@@ -1,0 +1,146 @@
+"""The ledger or the disk goes away and comes back: nothing is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+import os
+import random
+import string
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from tests.pg.processes import eventually, kill, server_pid
+from tests.promises.processes import Place, metric
+from tests.promises.wire import wire
+from tests.stores.disks import small_disk
+
+from headgate.pg import embedded
+
+MANY = [f"slow-{n:02}" for n in range(40)]
+
+
+def test_a_server_killed_again_and_again_under_load_loses_nothing(new_place: Path) -> None:
+    """kill -9 of Postgres, three times in the middle of it. Workers go on by themselves."""
+    with embedded.start(new_place / "home") as server:
+        place = Place(new_place, server.url, own=True)
+        place.put(*MANY[:10])
+        up = place.up(until_idle=False, tuning={"workers": 2})
+        for at in (10, 20, 30):
+            eventually(lambda: _finalized(place) >= at - 5, seconds=30)  # noqa: B023
+            place.put(*MANY[at : at + 10])
+            kill(server_pid(place.home / "postgres" / "data"))
+        eventually(lambda: _finalized(place) == 40, seconds=30)
+        up.process.terminate()
+        said = up.ends()
+        assert metric(said, "headgate_ledger_outages_total") > 0
+        place.is_exact(MANY)
+        assert set(place.attempts().values()) == {1}, "an outage is nobody's fault"
+
+
+def test_a_lost_reply_to_commit_is_neither_repeated_nor_forgotten(place: Place) -> None:
+    """The transaction is done, the answer never comes: its effects are there once."""
+    place.put("gate-1", "gate-2", "plain-1")
+    with wire(place.url) as between:
+        up = place.up(url=between.url)
+        eventually(lambda: len(place.noted("waiting")) == 2)
+        between.lose = b"finalize"
+        place.open_gate()
+        up.ends()
+        assert between.lost == 1
+    place.is_exact(["gate-1", "gate-2", "plain-1"])
+    assert place.outcomes("gate-1") == ["finalized"], "known to be done, so not tried again"
+    assert place.outcomes("gate-2") == ["finalized"]
+
+
+def test_a_lost_reply_to_a_claim_leaves_nothing_stuck(place: Place) -> None:
+    """Entries are claimed and their worker does not know: it gives them back, uncharged."""
+    with wire(place.url) as between:
+        up = place.up(until_idle=False, url=between.url)
+        eventually(lambda: place.query("SELECT * FROM headgate.worker"))
+        between.lose = b"headgate.claim("
+        eventually(lambda: between.lost == 1)
+        place.put(*MANY[:5])
+        eventually(lambda: place.finalized() == 5)
+        between.lose = b"headgate.claim("
+        place.put(*MANY[5:10])
+        eventually(lambda: place.finalized() == 10)
+        assert between.lost == 2
+        up.process.terminate()
+        up.ends()
+    place.is_exact(MANY[:10])
+    assert set(place.attempts().values()) == {1}
+
+
+def test_a_full_store_is_waited_out(place: Place) -> None:
+    """No space left for bytes: the entries are tried again until there is, and none is given up."""
+    with small_disk(place.lake, "256k"):
+        ballast = _fill(place.lake)
+        place.put("plain-1", "plain-2", "plain-3")
+        up = place.up()
+        eventually(lambda: "waiting" in place.outcomes("plain-1"), seconds=20)
+        ballast.unlink()
+        up.ends()
+        place.is_exact(["plain-1", "plain-2", "plain-3"])
+        assert place.query("SELECT * FROM headgate.quarantine") == []
+
+
+def test_a_full_disk_under_the_ledger_is_waited_out(new_place: Path) -> None:
+    """Postgres cannot write: whoever needs it waits. Space is freed, and everything goes on."""
+    with small_disk(new_place / "home", "200m") as home:
+        home.chmod(0o711)
+        with embedded.start(home) as server:
+            place = Place(new_place, server.url, own=True)
+            place.put("plain-1")
+            up = place.up(until_idle=False)
+            eventually(lambda: _finalized(place) == 1)
+            ballast = _fill(home)
+            large = [f"large-{n}" for n in range(4)]
+            noise = random.Random(1)
+            for name in large:
+                text = "".join(noise.choices(string.printable, k=300_000))
+                place.put(name, text=text)
+            eventually(lambda: "away" in up.said() or "No space" in up.said() or _waits(place))
+            assert _finalized(place) < 5
+            ballast.unlink()
+            eventually(lambda: _finalized(place) == 5, seconds=40)
+            up.process.terminate()
+            said = up.ends()
+            assert metric(said, "headgate_ledger_outages_total") > 0
+            place.is_exact(["plain-1", *large])
+
+
+def test_a_ledger_that_is_away_when_up_starts_is_named(new_place: Path) -> None:
+    """Nothing is started against a database that is down; the message says where it was sought."""
+    with embedded.start(new_place / "home") as server:
+        place = Place(new_place, server.url)
+        place.put("plain-1")
+        said = place.up(url="postgresql://postgres@127.0.0.1:1/none").ends(2)
+        assert said["error"] == "LedgerUnavailable"
+        assert "127.0.0.1" in said["text"]
+        assert "Bring the database back" in said["hint"]
+        place.run()
+        place.is_exact(["plain-1"])
+
+
+def _finalized(place: Place) -> int:
+    """Counted as soon as there is somebody to ask."""
+    with suppress(OSError, Exception):
+        return place.finalized()
+    return 0
+
+
+def _waits(place: Place) -> bool:
+    """All handlers have ended, and still nothing more is finalized."""
+    return len(place.noted("ended")) >= 5 and _finalized(place) == 1
+
+
+def _fill(disk: Path) -> Path:
+    """Use up all space there is."""
+    ballast = disk / "ballast"
+    with ballast.open("wb") as file, suppress(OSError):
+        while True:
+            os.write(file.fileno(), bytes(4096))
+    return ballast
+
+
+pytestmark = pytest.mark.timeout(100)

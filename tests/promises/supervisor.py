@@ -1,0 +1,146 @@
+"""The supervisor: whatever a handler does, it is charged for it, and nobody else is."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.pg.processes import eventually, is_running, settled
+from tests.promises.processes import Place
+
+from headgate.pg import embedded
+
+MANY = [f"slow-{n:02}" for n in range(30)]
+
+
+@pytest.mark.parametrize("killer", ["kill-1", "late_kill-1"])
+def test_a_handler_that_kills_its_process_is_quarantined_after_exactly_the_cap(
+    place: Place, killer: str
+) -> None:
+    """It runs three times, as the plan says. Thirty neighbours in its processes pay nothing."""
+    place.put(*MANY[:15], killer, *MANY[15:])
+    place.run(tuning={"workers": 2, "concurrency": 4})
+    begun = place.noted("begun").count(killer)
+    assert begun == 3
+    found = place.query("SELECT class, reason, attempts FROM headgate.quarantine")
+    assert found == [("exhausted", "worker_lost", 3)]
+    place.is_exact(MANY)
+    assert set(place.attempts().values()) == {1}
+
+
+def test_a_handler_past_its_deadline_is_killed_and_charged(place: Place) -> None:
+    """Stuck in C code, where nothing else would stop it. Its neighbours run on, uncharged."""
+    place.put("stuck-1", *MANY)
+    place.run(tuning={"deadline_seconds": 0.4})
+    place.is_exact(["stuck-1", *MANY])
+    assert place.outcomes("stuck-1") == ["waiting", "finalized"]
+    assert place.query("SELECT reason FROM headgate.journal WHERE outcome = 'waiting'") == [
+        ("deadline_exceeded",)
+    ]
+    attempts = place.attempts()
+    assert attempts.pop("stuck-1") == 2
+    assert set(attempts.values()) == {1}
+
+
+def test_a_handler_that_holds_the_gil_longer_than_the_lease_is_left_alone(place: Place) -> None:
+    """Its process cannot say that it lives; the supervisor does, and nothing is buried."""
+    place.put("hold-2500")
+    place.run(tuning={"lease_seconds": 1.0, "heartbeat_seconds": 0.2})
+    place.is_exact(["hold-2500"])
+    assert place.outcomes("hold-2500") == ["finalized"]
+    assert place.query("SELECT buried_why FROM headgate.worker") == [("stopped",)]
+
+
+def test_sigterm_lets_handlers_finish_and_gives_back_the_rest(place: Place) -> None:
+    """What runs is finished, what has not begun is given back uncharged, and nothing stays held."""
+    place.put(*MANY[:20])
+    up = place.up(until_idle=False, tuning={"concurrency": 2})
+    eventually(lambda: place.finalized() == 20)
+    gates, rest = ["gate-1", "gate-2"], MANY[20:]
+    place.put(*gates)
+    eventually(lambda: len(place.noted("waiting")) == 2)
+    place.put(*rest)
+    eventually(lambda: place.leased() == 12)
+    up.signal(signal.SIGTERM)
+    eventually(lambda: place.leased() == 2)
+    place.open_gate()
+    up.ends(0)
+    assert not place.processes()
+    assert place.finalized() == 22
+    held = place.query("SELECT worker, attempts, count(*) FROM headgate.work GROUP BY 1, 2")
+    assert held == [(None, 0, 10)]
+    place.run()
+    place.is_exact([*MANY, *gates])
+    assert set(place.attempts().values()) == {1}
+
+
+def test_a_second_sigterm_stops_at_once_and_charges_nobody(place: Place) -> None:
+    """Who asks twice does not wait for a handler. Its entry is given back as it was."""
+    place.put("gate-1")
+    up = place.up(until_idle=False)
+    eventually(lambda: place.noted("waiting"))
+    up.signal(signal.SIGTERM)
+    eventually(lambda: not place.processes("watch"))
+    assert place.processes("work"), "it waits for the handler"
+    asked_at = time.monotonic()
+    up.signal(signal.SIGTERM)
+    up.ends(0)
+    assert time.monotonic() - asked_at < 5
+    assert place.query("SELECT worker, attempts FROM headgate.work") == [(None, 0)]
+    place.open_gate()
+    place.run()
+    place.is_exact(["gate-1"])
+    assert place.attempts() == {"gate-1": 1}
+
+
+def test_after_kill_9_of_the_supervisor_the_next_up_frees_its_work_at_once(
+    new_place: Path,
+) -> None:
+    """Its children stop by themselves, and nobody waits for a lease of fifteen minutes."""
+    with embedded.start(new_place / "home") as server:
+        place = Place(new_place, server.url, own=True)
+        place.put("gate-1", *MANY[:5])
+        up = place.up(until_idle=False, tuning={"drain_seconds": 0.2, "concurrency": 1})
+        eventually(lambda: place.noted("waiting"))
+        up.process.kill()
+        up.wait()
+        eventually(lambda: not place.processes())
+        assert place.leased() > 0
+        place.open_gate()
+        place.run()
+        place.is_exact(["gate-1", *MANY[:5]])
+        buried = place.query("SELECT buried_why FROM headgate.worker ORDER BY id")
+        assert buried == [("process gone",), ("stopped",)]
+    settled(place.home)
+
+
+def test_nothing_survives_when_everything_but_the_server_is_killed(new_place: Path) -> None:
+    """`up` and its children die by kill -9: the server they had started stops too."""
+    (new_place / "home").mkdir(0o711)
+    with embedded.start(new_place / "home") as server:
+        place = Place(new_place, server.url, own=True)
+    place.put("gate-1")
+    up = place.up(until_idle=False)
+    eventually(lambda: place.noted("waiting"))
+    children = place.processes()
+    up.process.kill()
+    for pid in place.processes("work") + place.processes("watch"):
+        up.process.poll()
+        if is_running(pid):
+            signal.pidfd_send_signal(_pidfd(pid), signal.SIGKILL)
+    eventually(lambda: not any(is_running(pid) for pid in children))
+    up.wait()
+    settled(place.home)
+    place.open_gate()
+    place.run()
+    with embedded.start(place.home) as server:
+        place.url = server.url
+        place.is_exact(["gate-1"])
+
+
+def _pidfd(pid: int) -> int:
+    import os
+
+    return os.pidfd_open(pid)
