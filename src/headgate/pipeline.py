@@ -49,11 +49,17 @@ from headgate.model.verdict import (
     Retry,
     Skipped,
     Verdict,
+    describe,
     judge,
 )  # fmt: skip
 from headgate.pg import Database
 from headgate.stores.spill import Spill
+from headgate.telemetry.log import get_logger
 from headgate.telemetry.mask import Masker
+
+log = get_logger("headgate.path")
+
+ERROR_CHARACTERS = 2000
 
 
 class Path:
@@ -262,13 +268,26 @@ class Path:
 
     async def settle(self, attempts: Sequence[Attempt]) -> list[Settlement]:
         """Stage and commit: how these attempts ended, once that is durable."""
-        for attempt in attempts:
-            if isinstance(attempt.verdict, Quarantine) and attempt.run.has_undo:
-                attempt.note("undone", await attempt.run.undo_calls())
         await self.stage(attempts)
         settlements = [self._settlement(a) for a in attempts]
         await self.settler.settle(settlements)
+        # Only now: whoever lost its lease may not take back what the next one relies on.
+        for attempt, settlement in zip(attempts, settlements, strict=True):
+            aside = isinstance(settlement.verdict, Quarantine) and not settlement.lost
+            if aside and attempt.run.has_undo:
+                await self._undo(attempt)
         return settlements
+
+    async def _undo(self, attempt: Attempt) -> None:
+        for name, error in await attempt.run.undo_calls():
+            if error is not None:
+                log.warning(
+                    "a call could not be undone",
+                    pipeline=self.declared.name,
+                    entry=attempt.claim.id,
+                    call=name,
+                    error=self._masker.text(describe(error)),
+                )
 
     def finish(self, attempts: Sequence[Attempt]) -> None:
         """Forget what these attempts held, once their end is known."""
@@ -332,7 +351,7 @@ class Path:
             plan=self.declared.retry,
             chance=random.random(),
         )
-        return replace(verdict, error=self._masker.text(verdict.error))
+        return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])
 
     async def _call(self, step: Step, attempt: Attempt, plain: bool) -> Any:
         if not step.is_async:

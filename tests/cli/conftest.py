@@ -23,7 +23,7 @@ import pytest
 from headgate.pg import Database, Server, embedded
 
 _NUMBERS = itertools.count(1)
-_CLEAN = {
+CLEAN = {
     name: value
     for name, value in os.environ.items()
     if not name.startswith(("HEADGATE_", "PG", "COLUMNS", "FORCE_COLOR"))
@@ -43,35 +43,57 @@ class Said:
         return json.loads(self.out)
 
 
+class Zygote:
+    """Where commands are forked from (zygote.py)."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._process = subprocess.Popen(
+            [sys.executable, Path(__file__).with_name("zygote.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=CLEAN,
+            text=True,
+        )
+
+    def run(self, args: tuple[str, ...], cwd: Path, env: dict[str, str]) -> Said:
+        out, err = self._folder / "out", self._folder / "err"
+        request = {"args": args, "cwd": str(cwd), "env": env, "out": str(out), "err": str(err)}
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        code = json.loads(self._process.stdout.readline())
+        return Said(code, out.read_text(), err.read_text())
+
+    def close(self) -> None:
+        self._process.communicate()
+
+
 @dataclass(frozen=True)
 class Headgate:
     """The command, in a folder, with an environment of its own."""
 
+    zygote: Zygote
     folder: Path
     env: dict[str, str]
 
     def __call__(self, *args: str, **env: str) -> Said:
-        done = subprocess.run(
-            [sys.executable, "-m", "headgate", *args],
-            cwd=self.folder,
-            env={**_CLEAN, **self.env, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-        return Said(done.returncode, done.stdout, done.stderr)
+        return self.zygote.run(args, self.folder, {**CLEAN, **self.env, **env})
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(self, *args: str, **options: Any) -> subprocess.Popen[str]:
+        """Start it with an interpreter of its own, and do not wait."""
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen(
             [sys.executable, "-m", "headgate", *args],
             cwd=self.folder,
-            env={**_CLEAN, **self.env},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
+            **{"env": {**CLEAN, **self.env}, **pipes, **options},
         )
+
+    def at(self, folder: Path, **env: str) -> Headgate:
+        """The same command in another folder."""
+        return Headgate(self.zygote, folder, env or self.env)
 
 
 @pytest.fixture(scope="session")
@@ -84,50 +106,73 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
+def zygote(open_folder: Path) -> Iterator[Zygote]:
+    """One for all of these tests."""
+    zygote = Zygote(open_folder)
+    yield zygote
+    zygote.close()
+
+
+@pytest.fixture(scope="session")
 def server(open_folder: Path) -> Iterator[Server]:
     """One server for all of these tests."""
     with embedded.start(open_folder / "shared") as server:
         yield server
 
 
-def new_database(server: Server) -> str:
-    """The address of an empty database."""
+def new_database(server: Server, template: str = "template1") -> str:
+    """The address of a new database, empty or a copy of another."""
     name = f"cli_{next(_NUMBERS)}"
 
     async def create() -> None:
         async with await Database.open(server.url) as db:
-            await db.execute(f"CREATE DATABASE {name}")
+            await db.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
 
     asyncio.run(create())
     return server.url.replace("@/postgres?", f"@/{name}?")
 
 
 @pytest.fixture
-def url(server: Server) -> str:
-    """The address of an empty database."""
-    return new_database(server)
-
-
-@pytest.fixture
-def headgate(tmp_path: Path, url: str) -> Headgate:
+def headgate(zygote: Zygote, tmp_path: Path, server: Server) -> Headgate:
     """The command, in an empty folder, on an empty database."""
-    return Headgate(tmp_path, {"HEADGATE_DATABASE_URL": url})
+    return Headgate(zygote, tmp_path, {"HEADGATE_DATABASE_URL": new_database(server)})
 
 
 @pytest.fixture
-def bare(tmp_path: Path) -> Headgate:
+def bare(zygote: Zygote, tmp_path: Path) -> Headgate:
     """The command, in an empty folder, with nothing set."""
-    return Headgate(tmp_path, {})
+    return Headgate(zygote, tmp_path, {})
+
+
+@dataclass(frozen=True)
+class Populated:
+    """A folder where a pipeline has run, and what `up` said at its end."""
+
+    headgate: Headgate
+    said: Said
 
 
 @pytest.fixture(scope="session")
-def world(open_folder: Path, server: Server) -> Headgate:
-    """A pipeline that has taken in two good files and two bad ones. Look, but change nothing."""
+def populated(zygote: Zygote, open_folder: Path, server: Server) -> Populated:
+    """A pipeline that has taken in two good files and two bad ones."""
     folder = open_folder / "world"
-    headgate = Headgate(folder, {"HEADGATE_DATABASE_URL": new_database(server)})
+    headgate = Headgate(zygote, folder, {"HEADGATE_DATABASE_URL": new_database(server)})
     folder.mkdir()
-    populate(headgate)
-    return headgate
+    return Populated(headgate, populate(headgate))
+
+
+@pytest.fixture(scope="session")
+def world(populated: Populated) -> Headgate:
+    """The command there. Look, but change nothing."""
+    return populated.headgate
+
+
+@pytest.fixture
+def copied(world: Headgate, server: Server) -> Headgate:
+    """The same on a copy of the database: change what you like."""
+    original = world.env["HEADGATE_DATABASE_URL"].partition("@/")[2].partition("?")[0]
+    copy = new_database(server, original)
+    return world.at(world.folder, HEADGATE_DATABASE_URL=copy)
 
 
 def populate(headgate: Headgate) -> Said:

@@ -10,7 +10,7 @@ def test_what_it_writes_runs(headgate: Headgate) -> None:
     said = headgate("init", "rain")
     assert said.code == 0
     assert "headgate up rain.py" in said.err
-    there = Headgate(headgate.folder / "rain", headgate.env)
+    there = headgate.at(headgate.folder / "rain")
     tried = there("try", "rain.py", "incoming/2026-01-05.csv", "incoming/2026-01-06.csv")
     assert tried.code == 0, tried.err
     assert "reading: 4 rows" in tried.out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from tests.cli.conftest import Headgate, populate
+from tests.cli.conftest import Headgate
 
 from headgate.pg import Database
 
@@ -115,46 +115,44 @@ def test_a_sound_ledger_is_found_sound(world: Headgate) -> None:
     assert "Nothing is wrong" in deep.out
 
 
-def test_a_looker_finds_damage_named_by_entry(headgate: Headgate) -> None:
+def test_damage_is_named_by_entry(copied: Headgate) -> None:
     """A publication that vanished behind our back: exit 1, a stable code, the entry."""
-    populate(headgate)
-    entry = _entry(headgate, "2026-01-05")["entry"]
+    entry = _entry(copied, "2026-01-05")["entry"]
 
     async def damage() -> None:
-        async with await Database.open(headgate.env["HEADGATE_DATABASE_URL"]) as db:
+        async with await Database.open(copied.env["HEADGATE_DATABASE_URL"]) as db:
             await db.execute("DELETE FROM headgate.publication WHERE entry = $1", entry)
 
     asyncio.run(damage())
-    said = headgate("verify", "--json")
+    said = copied("verify", "--json")
     assert said.code == 1
     assert said.json["ok"] is False
     assert entry in {v["entry"] for v in said.json["violations"]}
-    people = headgate("verify")
+    people = copied("verify")
     assert people.code == 1
     assert f"entry {entry}" in people.out
     assert "hint: " in people.out
 
 
-def test_a_decision_is_rehearsed_made_and_remembered(headgate: Headgate) -> None:
+def test_a_decision_is_rehearsed_made_and_remembered(copied: Headgate) -> None:
     """A dry run changes nothing; release runs it again; discard ends it; both keep the reason."""
-    populate(headgate)
-    empty = str(_entry(headgate, "empty")["entry"])
-    late = str(_entry(headgate, "bad")["entry"])
+    empty = str(_entry(copied, "empty")["entry"])
+    late = str(_entry(copied, "bad")["entry"])
     because = ["--because", "the gauge was repaired"]
 
-    dry = headgate("quarantine", "release", "--all", "--dry-run", *because, "--json").json
+    dry = copied("quarantine", "release", "--all", "--dry-run", *because, "--json").json
     assert (len(dry["entries"]), dry["dry_run"]) == (2, True)
-    assert len(headgate("quarantine", "list", "--json").json["entries"]) == 2
+    assert len(copied("quarantine", "list", "--json").json["entries"]) == 2
 
-    assert headgate("quarantine", "discard", empty, *because).code == 0
-    assert headgate("quarantine", "release", "--all", "--reason", "schema", *because).code == 0
-    assert headgate("quarantine", "list", "--json").json["entries"] == []
-    assert _entry(headgate, "empty")["status"] == "rolled_back"
-    assert _entry(headgate, "bad")["status"] == "received"
-    life = headgate("entry", "show", late, "--json").json
+    assert copied("quarantine", "discard", empty, *because).code == 0
+    assert copied("quarantine", "release", "--all", "--reason", "schema", *because).code == 0
+    assert copied("quarantine", "list", "--json").json["entries"] == []
+    assert _entry(copied, "empty")["status"] == "rolled_back"
+    assert _entry(copied, "bad")["status"] == "received"
+    life = copied("entry", "show", late, "--json").json
     assert [a["because"] for a in life["actions"]] == ["the gauge was repaired"]
 
-    again = headgate("quarantine", "discard", empty, late, *because)
+    again = copied("quarantine", "discard", empty, late, *because)
     assert again.code == 2
     assert "nothing was changed" in again.err
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 import os
 import pty
 import signal
-import subprocess
-import sys
+import socket
 import time
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Headgate, populate
-
-from headgate.pg import Server
+from tests.cli.conftest import CLEAN, Headgate, Populated, Zygote, populate
 
 
-def test_until_idle_says_what_came_of_it_and_what_stays(headgate: Headgate) -> None:
+def test_until_idle_says_what_came_of_it_and_what_stays(populated: Populated) -> None:
     """Two good files and two bad ones: exit 0, the figures, the reasons, and where to look."""
-    done = populate(headgate)
+    done = populated.said
     figures = done.out.splitlines()
     assert figures[0].split()[:4] == ["pipeline", "received", "new", "duplicates"]
     assert figures[1].split() == ["rain", "4", "4", "0", "0", "0", "0", "2", "2"]
@@ -61,7 +58,7 @@ def test_a_folder_that_is_not_there_is_named(headgate: Headgate) -> None:
     assert "mkdir" in said.err
 
 
-@pytest.mark.parametrize("target", ["nowhere.py", "nowhere", "nowhere.at.all:rain"])
+@pytest.mark.parametrize("target", ["nowhere.py", "nowhere.at.all:rain"])
 def test_a_target_that_is_not_there_is_named(headgate: Headgate, target: str) -> None:
     """A typo in the target is exit 2."""
     said = headgate("up", target, "--until-idle")
@@ -106,7 +103,7 @@ def _until_taken(headgate: Headgate) -> None:
 
 
 def test_on_a_terminal_the_figures_are_live(headgate: Headgate) -> None:
-    """Workers' warnings and handlers' prints scroll by above the figures, and nothing is garbled."""
+    """Workers' warnings and handlers' prints scroll by above the figures; nothing is garbled."""
     assert headgate("init").code == 0
     pipeline = headgate.folder / "rain.py"
     pipeline.write_text(
@@ -121,12 +118,8 @@ def test_on_a_terminal_the_figures_are_live(headgate: Headgate) -> None:
 
 def _on_a_terminal(headgate: Headgate, *args: str) -> str:
     ours, theirs = pty.openpty()
-    running = subprocess.Popen(
-        [sys.executable, "-m", "headgate", *args],
-        cwd=headgate.folder,
-        env={**os.environ, **headgate.env, "TERM": "xterm", "COLUMNS": "80"},
-        stdin=theirs, stdout=theirs, stderr=theirs,
-    )  # fmt: skip
+    env = {**CLEAN, **headgate.env, "TERM": "xterm", "COLUMNS": "80"}
+    running = headgate.start(*args, env=env, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     shown = b""
     try:
@@ -140,21 +133,21 @@ def _on_a_terminal(headgate: Headgate, *args: str) -> str:
     return shown.decode()
 
 
-def test_without_a_database_of_ones_own_a_server_is_embedded(open_folder: Path) -> None:
+def test_without_a_database_of_ones_own_a_server_is_embedded(
+    zygote: Zygote, open_folder: Path
+) -> None:
     """The two commands of the tutorial, in a fresh folder with nothing set."""
     folder = open_folder / "fresh"
     folder.mkdir()
-    here = Headgate(folder, {})
+    here = Headgate(zygote, folder, {})
     populate(here)
     assert (folder / ".headgate").is_dir()
     rows = here("db", "psql", "-At", "-c", "SELECT count(*) FROM reading")
     assert rows.out.strip() == "7"
 
 
-def test_metrics_are_served_while_it_runs(headgate: Headgate, server: Server) -> None:
-    """A port that is taken is named before anything starts."""
-    import socket
-
+def test_a_metrics_port_that_is_taken_is_named(headgate: Headgate) -> None:
+    """Exit 2 before anything starts."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -40,7 +40,6 @@ DIES = {
 WITHOUT = {
     "ledger/inbox.py:register": "no entry is touched, and registering again changes nothing",
     "ledger/rows.py:prepare": "the user's table, before any work; doing it again changes nothing",
-    "ledger/worker.py:give_back": "frees by the same `_free` as `bury`, which has both sides",
     "ledger/object.py:collect": "COLLECTED is between the bytes and the row; both may be repeated",
     "runtime/rehearse.py:transaction": "hands on the transaction of whoever rehearses",
 }

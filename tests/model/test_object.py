@@ -84,10 +84,13 @@ def test_a_fetched_object_is_a_local_file(tmp_path: Path):
     assert obj.read() == b"x"
 
 
-def test_bytes_from_a_message_say_that_they_are_no_file():
-    """With what to use instead."""
-    with pytest.raises(SchemaError, match=r"file:///in/a\.csv .*read\(\) or open\(\)"):
-        of(b"x").path()
+def test_bytes_from_a_message_become_a_file_when_one_is_asked_for():
+    """A library that wants a path gets one, also for what came inside its message."""
+    obj = of(b"x")
+    path = obj.path()
+    assert path.read_bytes() == obj.read() == b"x"
+    del obj
+    assert not path.exists()
 
 
 @given(st.lists(st.sampled_from(["a", "é", "😀", "\n", "\r", "\r\n", '"', ","]), max_size=30))

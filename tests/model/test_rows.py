@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict
 
-from headgate.errors import SchemaError
+from headgate.errors import PipelineError, SchemaError
 from headgate.model.rows import CHUNK, Encoder, NewColumns, declare
 
 
@@ -412,3 +412,17 @@ def _seconds(work: Any) -> float:
     began = clock.process_time()
     work()
     return clock.process_time() - began
+
+
+def test_digits_alone_are_no_time():
+    """20240501 would be read as seconds since 1970: nothing is guessed."""
+    table = declare("t", key="at", schema=TypedDict("Row", {"at": datetime}))
+    with pytest.raises(SchemaError, match=r"t: row 1: at: '20240501' is no ISO 8601 time"):
+        list(Encoder(table).encode([{"at": "20240501"}]))
+
+
+@pytest.mark.parametrize("name", ["headgate.entry", "pg_catalog.pg_class"])
+def test_rows_cannot_go_into_the_ledger_itself(name: str):
+    """A pipeline writes tables of its own."""
+    with pytest.raises(PipelineError, match="is not yours"):
+        declare(name, key="at", schema=TypedDict("Row", {"at": datetime}))

@@ -10,6 +10,7 @@ import pytest
 from tests.world import World, change
 
 import headgate as hg
+from headgate.ledger import worker as workers
 
 KINDS = ["plain", "async"]
 
@@ -97,7 +98,7 @@ async def test_a_call_may_take_no_key_or_be_a_coroutine(world: World, kind: str)
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_entry_that_is_quarantined_takes_its_calls_back(world: World, kind: str) -> None:
-    """The last call is undone first, with its key, and the journal says which ones were."""
+    """The last call is undone first, with its key, and the ledger says so."""
     p = world.pipeline()
     log: list[tuple[str, str]] = []
 
@@ -118,10 +119,8 @@ async def test_an_entry_that_is_quarantined_takes_its_calls_back(world: World, k
     await world.run(p)
     assert [what for what, _ in log] == ["do one", "do two", "undo two", "undo one"]
     assert log[0][1] == log[3][1]
-    doc = await world.val(
-        "SELECT convert_from(doc, 'UTF8')::jsonb->>'undone' FROM headgate.journal"
-    )
-    assert doc == '["two", "one"]'
+    told = await world.rows("SELECT name, done, undone IS NOT NULL FROM headgate.call ORDER BY 1")
+    assert told == [("one", None, True), ("two", None, True)]
 
     p.transforms.clear()
     handler(p, kind, [step("one"), step("two")], lambda run, answers: None)
@@ -150,7 +149,9 @@ async def test_a_quarantine_that_apply_decides_takes_calls_back_too(world: World
     assert log == ["do", "undo"]
 
 
-async def test_an_undo_that_fails_is_recorded_and_stops_nobody(world: World) -> None:
+async def test_an_undo_that_fails_is_told_and_stops_nobody(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     """The other side refuses to take it back: the entry is quarantined, the others go on."""
     p = world.pipeline()
     log: list[str] = []
@@ -170,18 +171,45 @@ async def test_an_undo_that_fails_is_recorded_and_stops_nobody(world: World) -> 
     assert (await world.outcomes())["finalized"] == 5
     assert len(await world.quarantined()) == 1
     assert log == ["undo first"]
-    doc = await world.val(
-        "SELECT convert_from(doc, 'UTF8') FROM headgate.journal WHERE outcome = 'quarantined'"
+    assert "closed on Sundays" in caplog.text
+    told = await world.rows(
+        "SELECT c.name, c.done IS NOT NULL FROM headgate.call c"
+        " JOIN headgate.quarantine q ON q.entry = c.entry ORDER BY 1"
     )
-    assert "second" in doc
-    assert "closed on Sundays" in doc
+    assert told == [("first", False), ("second", True)], "what was not undone is not made again"
+
+
+async def test_a_worker_that_lost_its_lease_takes_no_call_back(world: World) -> None:
+    """It was slow, another one finished the entry; its own failure changes nothing any more."""
+    p = world.pipeline()
+    log: list[str] = []
+    fail = True
+
+    @p.transform
+    def call(obj: hg.Object, run: hg.Run) -> None:
+        run.call("one", lambda: log.append("do"), undo=lambda: log.append("undo"))
+        if fail:
+            raise hg.Permanent("too late")
+
+    path = await world.path(p)
+    await world.receive(p, change("a", "x"))
+    slow = await world.worker()
+    (claim,) = await world.claim(path, slow)
+    attempt = path.begin(claim)
+    await asyncio.to_thread(path.prepare, attempt)
+    await workers.bury(world.db, slow, "stopped", running=(), innocent=True)
+    fail = False
+    await world.run(p)
+    await path.settle([attempt])
+    assert log == ["do"]
+    assert await world.outcomes() == {"received:stopped": 1, "finalized": 1, "fenced:fenced": 1}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_an_answer_that_cannot_be_stored_is_a_clear_error(world: World, kind: str) -> None:
     """The call answers with something that is no JSON: quarantined, and the error says which."""
     p = world.pipeline()
-    handler(p, kind, [("charge", lambda: object(), None)], lambda run, answers: None)
+    handler(p, kind, [("charge", object, None)], lambda run, answers: None)
     await world.receive(p, change("a", "x"))
     await world.run(p)
     ((classed, reason, error),) = await world.quarantined()

@@ -30,10 +30,10 @@ async def audit(db: Database, *, deep: bool = False, progress: Progress = no_pro
         await link.execute(Q.snapshot)
         sizes = await link.fetchrow(Q.sizes)
         assert sizes is not None
-        await link.fetch(Q.by_index, "off")
+        await link.fetch(Q.by_index)
         await audit_chain.check(link, findings, sizes["commits"], progress)
         await audit_entry.check(link, findings, sizes["entries"], deep, progress)
-        await link.fetch(Q.by_index, "on")
+        await link.fetch(Q.by_table)
         await audit_chain.check_uncommitted(link, findings)
         await audit_tables.check(link, findings, progress)
         await audit_rows.check(link, findings, progress)

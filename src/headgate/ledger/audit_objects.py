@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from headgate.pg import Database, queries
+from headgate.pg import Database, Record, queries
 
 from .finding import Findings
 
@@ -33,7 +33,7 @@ async def references(db: Database, findings: Findings) -> AsyncGenerator[list[Re
     """Pages of what must be in the stores. What the ledger alone shows to be wrong is reported."""
     for query, whose in ((Q.published, "published"), (Q.quarantined, "quarantined")):
         after = 0
-        while rows := await db.fetch(query, after, PAGE):
+        while rows := await _page(db, query, after):
             after = rows[-1]["entry"]
             page: list[Reference] = []
             for entry, uri, name, digest, state, size, store in rows:
@@ -51,6 +51,12 @@ async def references(db: Database, findings: Findings) -> AsyncGenerator[list[Re
                 page.append(Reference(entry, uri, what, digest, size, store))
             findings.count("objects", len(page))
             yield page
+
+
+async def _page(db: Database, query: str, after: int) -> list[Record]:
+    async with db.transaction() as link:
+        await link.fetch(Q.by_index)
+        return await link.fetch(query, after, PAGE)
 
 
 async def chain_at(db: Database, pos: int) -> bytes | None:

@@ -1,3 +1,7 @@
+-- name: by_index
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+       set_config('enable_mergejoin', 'off', true), set_config('jit', 'off', true)
+
 -- name: published
 -- What the publications after $1 say is in a store: their content unless it came inline (a removal
 -- carries its predecessor's), and their artifacts. At least one row for each, so that pages end.

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from headgate.errors import SchemaError
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
@@ -132,6 +133,11 @@ async def _receive(
     first: dict[bytes, tuple[Envelope, int]] = {}
     differing: list[Envelope] = []
     for envelope in envelopes:
+        if "\0" in envelope.uri or "\0" in (envelope.subject or ""):
+            raise SchemaError(
+                f"event {envelope.event_id!r}: its uri or subject holds the character NUL",
+                hint="Leave this delivery out and send the others again. Nothing was admitted.",
+            )
         key, print_ = change_key(envelope), fingerprint(envelope)
         if first.setdefault(key, (envelope, print_))[1] != print_:
             differing.append(envelope)

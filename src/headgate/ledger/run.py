@@ -76,9 +76,9 @@ class RunNow:
             self._undo.append((name, step.key, undo))
         if step.done:
             return orjson.loads(step.result)
-        value = _give(fn, step.key)
-        self._wait(call.done(self._db, self.entry, name, _store(name, value)))
-        return value
+        answer = _store(name, _give(fn, step.key))
+        self._wait(call.done(self._db, self.entry, name, answer))
+        return orjson.loads(answer)  # as every later attempt will get it
 
     async def _call_async(
         self, name: str, fn: Callable[..., Any], undo: Callable[..., Any] | None
@@ -91,25 +91,29 @@ class RunNow:
         value = _give(fn, step.key)
         if inspect.isawaitable(value):
             value = await value
-        await call.done(self._db, self.entry, name, _store(name, value))
-        return value
+        answer = _store(name, value)
+        await call.done(self._db, self.entry, name, answer)
+        return orjson.loads(answer)
 
-    async def undo_calls(self) -> list[str]:
-        """Take back the calls of an attempt that ends in quarantine, the last one first."""
-        undone: list[str] = []
+    async def undo_calls(self) -> list[tuple[str, Exception | None]]:
+        """Take back the calls of a quarantined entry, the last one first; which ones refused."""
+        ended: list[tuple[str, Exception | None]] = []
         for name, key, undo in reversed(self._undo):
-            with self.at_work(self.entry):
-                value = (
-                    _give(undo, key)
-                    if inspect.iscoroutinefunction(undo)
-                    else await asyncio.to_thread(_give, undo, key)
-                )
-                if inspect.isawaitable(value):
-                    await value
-            await call.undone(self._db, self.entry, name)
-            undone.append(name)
+            try:
+                with self.at_work(self.entry):
+                    value = (
+                        _give(undo, key)
+                        if inspect.iscoroutinefunction(undo)
+                        else await asyncio.to_thread(_give, undo, key)
+                    )
+                    if inspect.isawaitable(value):
+                        await value
+                await call.undone(self._db, self.entry, name)
+                ended.append((name, None))
+            except Exception as error:
+                ended.append((name, error))  # it stays done: another attempt will not repeat it
         self._undo.clear()
-        return undone
+        return ended
 
     @property
     def has_undo(self) -> bool:

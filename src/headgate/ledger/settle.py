@@ -118,6 +118,8 @@ class Settler:
                 _restore(batch, verdicts)
                 await self._blame(batch, error)
                 return
+        for s in batch:
+            s.lost = s.claim.id in lost
         self._report(batch, lost)
 
     async def _blame(self, batch: list[Settlement], error: Exception) -> None:

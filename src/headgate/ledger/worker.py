@@ -112,7 +112,9 @@ async def give_back(db: Database, worker: int, known: Collection[int]) -> int:
     async with db.transaction() as link:
         unknown = [h for h in await gate.held(link, worker) if h.id not in known]
         await _free(link, worker, unknown, [], "claim_unknown", overdue=False)
-        return len(unknown)
+        reached(Point.BEFORE_RELEASE)
+    reached(Point.AFTER_RELEASE)
+    return len(unknown)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -24,7 +25,7 @@ class Object:
     account.
     """
 
-    __slots__ = ("_body", "_envelope", "digest", "event_time", "size", "uri")
+    __slots__ = ("_body", "_envelope", "_file", "digest", "event_time", "size", "uri")
 
     def __init__(
         self,
@@ -73,9 +74,11 @@ class Object:
     def path(self) -> Path:
         """A local file with these bytes, for libraries that want one. Do not write to it."""
         if isinstance(self._body, bytes):
-            raise SchemaError(
-                f"{self.uri} came inside its message and is no file: use read() or open()"
-            )
+            # It came inside its message. The file lives as long as this object does.
+            self._file = tempfile.NamedTemporaryFile(prefix="headgate-")  # noqa: SIM115
+            self._file.write(self._body)
+            self._file.flush()
+            self._body = Path(self._file.name)
         return self._body
 
     def text(self, encoding: str = "utf-8") -> str:

@@ -59,6 +59,10 @@ def declare(
             f"rows({table!r}): not a table name",
             hint='use letters, digits and _, as in "reading" or "weather.reading"',
         )
+    if len(parts) == 2 and (parts[0] == "headgate" or parts[0].startswith("pg_")):
+        raise PipelineError(
+            f"rows({table!r}): the schema {parts[0]} is not yours", hint="use a schema of your own"
+        )
     declared = tuple(columns(table, schema))
     names = {c.name for c in declared}
     keys = (key,) if isinstance(key, str) else tuple(key)
@@ -104,6 +108,7 @@ class Encoder:
         # In a CSV an empty cell of a nullable column that is not text means "no value".
         self._blank = tuple(c.name for c in table.columns if c.nullable and c.type != "text")
         self._needed = tuple(c.name for c in table.columns if not c.nullable)
+        self._dates = self._typed("timestamptz") + self._typed("date")
         self._integers = self._typed("bigint")
         self._floats = self._typed("double precision")
         self._documents = self._typed("jsonb")
@@ -157,6 +162,13 @@ class Encoder:
             for name in self._blank:
                 if given.get(name) == "":
                     chunk[n] = given = {**given, name: None}
+            for name in self._dates:
+                value = given.get(name)
+                # 20240501 would be read as seconds since 1970. Nothing is guessed here.
+                if type(value) is str and value.isdigit():
+                    raise self._wrong(
+                        seen + n + 1, name, f"{value!r} is no ISO 8601 time: write 2024-05-01"
+                    )
         return extras
 
     def _extra(self, row: Mapping[Any, Any], n: int) -> dict[str, Any]:

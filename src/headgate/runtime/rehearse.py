@@ -186,7 +186,7 @@ async def rehearse(
         told.at = None if path.raised is None else _where(path.raised)
         told.missing = _missing(path.raised)
         told.calls = [c.name for c in await call.to_undo(db, claim.id)][::-1]
-        told.undone = await attempt.run.undo_calls()
+        told.undone = [name for name, error in await attempt.run.undo_calls() if error is None]
     finally:
         path.finish([attempt])
     told.seconds = time.monotonic() - began
