@@ -269,7 +269,7 @@ class Path:
     async def settle(self, attempts: Sequence[Attempt]) -> list[Settlement]:
         """Stage and commit: how these attempts ended, once that is durable."""
         await self.stage(attempts)
-        settlements = [self._settlement(a) for a in attempts]
+        settlements = [self._ending(a) for a in attempts]
         await self.settler.settle(settlements)
         # Only now: whoever lost its lease may not take back what the next one relies on.
         for attempt, settlement in zip(attempts, settlements, strict=True):
@@ -293,6 +293,12 @@ class Path:
         """Forget what these attempts held, once their end is known."""
         for attempt in attempts:
             attempt.discard()
+
+    def _ending(self, attempt: Attempt) -> Settlement:
+        """The same one however often an outage makes us come back: it knows what was committed."""
+        if attempt.settlement is None:
+            attempt.settlement = self._settlement(attempt)
+        return attempt.settlement
 
     def _settlement(self, attempt: Attempt) -> Settlement:
         p, claim, head = self.declared, attempt.claim, attempt.claim.head

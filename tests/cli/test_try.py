@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,10 +58,16 @@ class Tried:
 
 
 @pytest.fixture(scope="module")
-def here(zygote: Zygote, server: Server, tmp_path_factory: pytest.TempPathFactory) -> Headgate:
-    """A folder with pipelines and samples, on a database that stays empty."""
-    folder = tmp_path_factory.mktemp("try")
-    headgate = Headgate(zygote, folder, {"HEADGATE_DATABASE_URL": new_database(server)})
+def here(zygote: Zygote, server: Server, open_folder: Path) -> Headgate:
+    """A folder with pipelines and samples, on a database that stays empty.
+
+    Scratch folders go to a place of its own: in the machine's one others may be trying too.
+    """
+    folder, scratch = open_folder / "try", open_folder / "scratch"
+    folder.mkdir()
+    scratch.mkdir(mode=0o711)
+    env = {"HEADGATE_DATABASE_URL": new_database(server), "TMPDIR": str(scratch)}
+    headgate = Headgate(zygote, folder, env)
     assert headgate("init").code == 0
     for name, text in FILES.items():
         (folder / name).write_text(text)
@@ -84,9 +89,9 @@ def tried(here: Headgate) -> Tried:
 
 
 def _things(here: Headgate) -> set[str]:
-    """Files of the folder, tables of the database, scratch folders of this machine."""
+    """Files of the folder, tables of the database, what is left of scratch folders."""
     files = {str(p) for p in here.folder.rglob("*")}
-    scratch = {str(p) for p in Path(tempfile.gettempdir()).glob("headgate-try-*")}
+    scratch = {str(p) for p in Path(here.env["TMPDIR"]).iterdir()}
 
     async def tables() -> set[str]:
         async with await Database.open(here.env["HEADGATE_DATABASE_URL"]) as db:
@@ -153,7 +158,7 @@ def test_a_table_of_yours_that_is_not_there_is_named(tried: Tried) -> None:
     """Your own database is never used for a try: the missing table is named, with the way out."""
     assert tried.tide_without_tables.code == 1
     assert 'relation "tally" does not exist' in tried.tide_without_tables.out
-    assert "tide.py:15" in tried.tide_without_tables.out
+    assert "tide.py:14" in tried.tide_without_tables.out
     assert "--setup" in tried.tide_without_tables.err
 
 

@@ -12,6 +12,7 @@ import pytest
 from tests.world import World, change, until
 
 import headgate as hg
+from headgate.errors import LedgerUnavailable
 
 INSERT = "INSERT INTO effect (name) VALUES ($1)"
 
@@ -461,3 +462,35 @@ async def test_a_removal_that_free_sql_cannot_follow_is_said_and_not_tried(world
     assert (classed, reason) == ("permanent", "effect_refused")
     assert "test://a" in error
     assert await effects(world) == ["x"]
+
+
+async def test_a_connection_lost_inside_a_handler_costs_no_attempt(world: World) -> None:
+    """The server drops us amid a batch: the rest is done again, once, and nobody is charged."""
+    p = world.pipeline()
+    await effect_table(world)
+    cut: list[str] = []
+
+    @p.apply
+    async def insert(tx: hg.Transaction, obj: hg.Object) -> None:
+        await tx.execute(INSERT, obj.text())
+        if obj.text() == "second" and not cut:
+            cut.append("now")
+            await tx.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    path = await world.path(p)
+    # Two changes of one uri under different subjects: one batch, two transactions.
+    await world.receive(p, change("a", "first", subject="one"))
+    await world.receive(p, change("a", "second", subject="two", minute=1))
+    worker = await world.worker()
+    claims = await world.claim(path, worker, 10)
+    attempts = [path.begin(claim) for claim in claims]
+    for attempt in attempts:
+        path.prepare(attempt)
+    with pytest.raises(LedgerUnavailable):
+        await path.settle(attempts)
+    await path.settle(attempts)  # as a worker does, for as long as it takes
+    await world.run(p)
+    assert (len(claims), await effects(world)) == (2, ["first", "second"])
+    ended = await world.outcomes()
+    assert ended == {"finalized": 2, "received:raced": 1}
+    assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1

@@ -11,6 +11,7 @@ import pytest
 from tests.world import World, change
 
 import headgate as hg
+from headgate.ledger import object as objects
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
 from headgate.stores import open_store
@@ -151,3 +152,25 @@ async def test_bytes_that_nobody_uses_are_collected_and_those_in_use_are_not(wor
     assert await world.outcomes() == {"finalized": 1, "received:raced": 1}
     await world.run(p)
     assert await published(world) == {name: name.encode() for name in ("made of 1", "made of 2")}
+
+
+async def test_bytes_that_were_announced_anew_are_not_taken_for_the_old_ones(world: World) -> None:
+    """Staged bytes were collected; another attempt has announced the same ones: not there yet."""
+    p = world.pipeline()
+
+    @p.transform
+    def made(obj: hg.Object) -> dict[str, bytes]:
+        return {"made": b"made"}
+
+    path = await world.path(p)
+    await world.receive(p, change("a", "1"))
+    (claim,) = await world.claim(path, await world.worker())
+    attempt = path.begin(claim)
+    path.prepare(attempt)
+    await path.stage([attempt])
+    await Sweeper(world.db, Tuning(grace_seconds=0)).sweep()
+    await objects.touch(world.db, path.at.store, {hashlib.sha256(b"made").digest(): 4})
+    await path.settle([attempt])
+    assert await world.outcomes() == {"received:raced": 1}
+    await world.run(p)
+    assert await published(world) == {"made": b"made"}

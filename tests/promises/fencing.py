@@ -34,9 +34,9 @@ def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes_up(place:
 
 
 def test_a_worker_stopped_inside_its_commit_does_not_stop_the_others(place: Place) -> None:
-    """It holds locks while it sleeps. The others get them once its lease is over, and it is fenced."""
+    """It holds locks while it sleeps. The others get them after a while, and it is fenced."""
     place.put("late_gate-1")
-    up = place.up(until_idle=False, tuning={"workers": 2, **SHORT})
+    up = place.up(until_idle=False, tuning={"workers": 2, "apply_seconds": 3.0, **SHORT})
     eventually(lambda: place.noted("waiting"))
     sleeper = int(place.noted("waiting")[0])
     os.kill(sleeper, signal.SIGSTOP)

@@ -93,6 +93,29 @@ async def test_a_subject_of_the_sources_own_orders_different_uris(world: World) 
         await world.finish(path, [claim])
 
 
+@pytest.mark.parametrize("taken_by", ["another worker", "the same worker"])
+async def test_whoever_lost_its_lease_changes_nothing(world: World, taken_by: str) -> None:
+    """The entry was taken over: what its first holder brings is recorded as fenced, and is void."""
+    p = readings(world)
+    path = await world.path(p)
+    slow = await world.worker()
+    await world.receive(p, change("a", "1=one"))
+    (first,) = await world.claim(path, slow)
+    if taken_by == "another worker":
+        await workers.bury(world.db, slow, "stopped", running=(), innocent=True)
+        (second,) = await world.claim(path, await world.worker())
+    else:
+        await workers.give_back(world.db, slow, known=())
+        (second,) = await world.claim(path, slow)
+    assert second.fence > first.fence
+    await world.finish(path, [first])
+    assert await world.count("reading") == 0
+    assert (await world.outcomes())["fenced:fenced"] == 1
+    await world.finish(path, [second])
+    assert await world.table("reading", "id", "value") == [(1, "one")]
+    assert await world.val("SELECT attempts FROM headgate.work") is None
+
+
 @dataclass
 class Known:
     """What the rules of the gate say about one entry."""

@@ -37,6 +37,20 @@ def test_a_server_killed_again_and_again_under_load_loses_nothing(new_place: Pat
         assert set(place.attempts().values()) == {1}, "an outage is nobody's fault"
 
 
+def test_a_server_killed_under_a_running_apply_charges_nobody(new_place: Path) -> None:
+    """The handler's own statement fails because Postgres is gone: that is no fault of the entry."""
+    with embedded.start(new_place / "home") as server:
+        place = Place(new_place, server.url, own=True)
+        place.put("late_gate-1")
+        up = place.up()
+        eventually(lambda: place.noted("waiting"))
+        kill(server_pid(place.home / "postgres" / "data"))
+        place.open_gate()
+        up.ends()
+        place.is_exact(["late_gate-1"])
+        assert place.outcomes("late_gate-1") == ["finalized"]
+
+
 def test_a_lost_reply_to_commit_is_neither_repeated_nor_forgotten(place: Place) -> None:
     """The transaction is done, the answer never comes: its effects are there once."""
     place.put("gate-1", "gate-2", "plain-1")

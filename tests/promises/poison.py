@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 from typing import Any, TypedDict
 
+import orjson
+import pytest
 from tests.world import World, change
 
 import headgate as hg
@@ -46,24 +49,26 @@ async def test_one_percent_of_poison_harms_nobody(world: World) -> None:
     assert await world.val(good) == 1
 
 
-async def test_what_is_quarantined_says_enough_to_decide(world: World) -> None:
+@pytest.mark.parametrize("step", ["transform", "apply"])
+async def test_what_is_quarantined_says_enough_to_decide(world: World, step: str) -> None:
     """Class, reason, error, the beginning of the payload, its digest and the failures before."""
     p = world.pipeline()
 
-    @p.transform
     def fail(obj: hg.Object, run: hg.Run) -> None:
         raise ValueError(f"attempt {run.attempt} failed")
 
+    if step == "transform":
+        p.transform(fail)
+    else:
+        p.apply(lambda tx, obj, run: fail(obj, run))
     await world.receive(p, change("a", "the payload"))
     await world.run(p)
     row = await world.db.fetchrow("SELECT * FROM headgate.quarantine")
     assert row is not None
     assert (row["class"], row["reason"], row["attempts"]) == ("exhausted", "ValueError", 3)
     assert row["error"] == "ValueError: attempt 3 failed"
-    assert row["preview"] is not None
-    assert row["content"] is not None
-    import orjson
-
+    assert "the payload" in row["preview"]
+    assert row["content"] == hashlib.sha256(b"the payload").digest()
     failures = [f["error"] for f in orjson.loads(row["failures"])]
     assert failures == [f"ValueError: attempt {n} failed" for n in (1, 2, 3)]
 

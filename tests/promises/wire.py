@@ -39,6 +39,7 @@ class Wire:
                 recent = self._statement(data, names) or recent
                 if self.lose is not None and self._is_it(data, recent):
                     down.cancel()
+                    await asyncio.wait([down])
                     up_writer.write(data)
                     await up_reader.read(1 << 20)  # the server has done it
                     self.lose = None

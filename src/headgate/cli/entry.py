@@ -32,7 +32,9 @@ def entry() -> None:
 @click.option("--pipeline", metavar="NAME", help="Only this pipeline.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only what is there now.")
 @click.option("--uri", metavar="TEXT", help="Only uris that contain this; * is any text.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1), default=50, help="At most so many. [50]"
+)
 @click.option("--before", type=int, metavar="ENTRY", help="Go on below this entry.")
 @json_option
 @pass_asked

@@ -40,7 +40,9 @@ def _filters(function: F) -> F:
 
 @quarantine.command("list")
 @_filters
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True)
+@click.option(
+    "--limit", metavar="N", type=click.IntRange(1), default=50, help="At most so many. [50]"
+)
 @json_option
 @pass_asked
 def list_(

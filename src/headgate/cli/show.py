@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 from uuid import UUID
 
 import click
@@ -218,10 +218,3 @@ def near(uri: str) -> str:
 def many(number: int, one: str, several: str = "") -> str:
     """`1 entry`, `2 entries`."""
     return f"{number:,} {one if number == 1 else several or one + 's'}"
-
-
-def as_dict(value: Any) -> dict[str, object]:
-    """A record of the ledger, whether a row or a dataclass."""
-    shown = plain(value)
-    assert isinstance(shown, dict), "only records are shown this way"
-    return cast("dict[str, object]", shown)

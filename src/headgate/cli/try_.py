@@ -27,7 +27,7 @@ _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 @click.argument("target", metavar="FILE.py")
 @click.argument("samples", metavar="SAMPLE...", nargs=-1, required=True, type=_FILE)
 @click.option("--pipeline", metavar="NAME", help="Which one, if FILE.py declares several.")
-@click.option("--rows", type=click.IntRange(0), default=10, show_default=True, help="Rows to show.")
+@click.option("--rows", metavar="N", type=click.IntRange(0), default=10, help="Rows to show. [10]")
 @click.option("--setup", type=_FILE, metavar="FILE.sql", help="SQL that makes your own tables.")
 @json_option
 @pass_asked

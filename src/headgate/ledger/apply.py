@@ -11,9 +11,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from headgate.errors import DeadlineExceeded, EffectRefused
+from headgate.errors import DeadlineExceeded, EffectRefused, LedgerUnavailable
 from headgate.model.pipeline import ApplyStep
 from headgate.pg import Link, driver
+from headgate.pg.link import is_away
 
 from .settlement import Settlement
 from .transaction import BlockingTx, Tx
@@ -21,6 +22,8 @@ from .transaction import BlockingTx, Tx
 CHUNK = 32
 # The whole transaction is run again, and nobody is charged.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed)
+# What a handler raises by itself may look alike: a refused connection to somewhere else, say.
+_DRIVERS = (driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
 
 Deferred = tuple[str, tuple[Any, ...]]
 Write = Callable[[Link, Sequence[Settlement]], Awaitable[None]]
@@ -84,8 +87,7 @@ async def _chunk(
         except _NOBODYS_FAULT:
             raise
         except Exception as error:
-            if link.closed:
-                raise
+            _wait_out(link, tx.failed or error)
             # The handler may also raise a TimeoutError of its own.
             if limit.expired():
                 late = DeadlineExceeded(f"apply ran longer than {limit_seconds:g} s")
@@ -98,9 +100,16 @@ async def _chunk(
     except _NOBODYS_FAULT:
         raise
     except (driver.PostgresError, driver.InterfaceError, ValueError, TypeError) as error:
-        if link.closed:
-            raise
+        _wait_out(link, error)
         raise _Unclear from error
+
+
+def _wait_out(link: Link, error: BaseException) -> None:
+    """Raise `LedgerUnavailable` when it was Postgres that failed: no entry is charged for that."""
+    if link.closed or (isinstance(error, _DRIVERS) and is_away(error)):
+        raise LedgerUnavailable(
+            f"Postgres went away while apply ran: {error}", upstream="postgres"
+        ) from error
 
 
 async def _entry(steps: Sequence[ApplyStep], tx: Tx, settlement: Settlement) -> None:

@@ -15,6 +15,7 @@ from headgate.model.verdict import Finalized, Verdict
 
 from .gate import Claim
 from .run import RunNow
+from .settlement import Settlement
 
 FINALIZED = Finalized()
 
@@ -24,7 +25,7 @@ class Attempt:
 
     __slots__ = (
         "added", "artifacts", "began", "claim", "content", "facts", "object", "objects", "rows",
-        "run", "spools", "staged", "steps", "verdict",
+        "run", "settlement", "spools", "staged", "steps", "verdict",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, run: RunNow) -> None:
@@ -42,6 +43,7 @@ class Attempt:
         self.facts: dict[str, Any] | None = None
         self.objects: list[tuple[bytes, int]] | None = None
         self.staged = False
+        self.settlement: Settlement | None = None
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""

@@ -7,6 +7,10 @@
 -- statement for up to a thousand entries, so the queue in front of the lock is short too.
 -- Statements in here see what was committed before the lock was granted.
 --
+-- A subject is a hash that the pipeline seeds, so rows of another pipeline never match; naming the
+-- pipeline as well would make the primary key look useful to the planner, and it would walk the
+-- whole queue for each candidate.
+--
 -- `floor_id` is a hint that saves walking over rows already finished but not yet vacuumed away.
 -- `idle` says that the worker holds nothing: only then may it take an entry that must run alone,
 -- and then it takes nothing else.
@@ -43,7 +47,7 @@ BEGIN
             WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND o.alone
               AND NOT EXISTS (
                 SELECT FROM headgate.work b
-                WHERE b.subject = o.subject AND b.id <> o.id AND b.pipeline = p
+                WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
             ORDER BY o.due_at LIMIT 1 FOR UPDATE SKIP LOCKED);
         single := cardinality(due) > 0;
@@ -56,10 +60,10 @@ BEGIN
             WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND NOT o.alone
               AND NOT EXISTS (
                 SELECT FROM headgate.work b
-                WHERE b.subject = o.subject AND b.id <> o.id AND b.pipeline = p
+                WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
               AND (o.upstream IS NULL OR o.id = (
-                SELECT u.id FROM headgate.work u WHERE u.upstream = o.upstream AND u.pipeline = p
+                SELECT u.id FROM headgate.work u WHERE u.upstream = o.upstream
                 ORDER BY u.worker IS NULL, u.due_at, u.id LIMIT 1))
             ORDER BY o.due_at LIMIT greatest(n / 2, 1) FOR UPDATE SKIP LOCKED);
         fresh := ARRAY(
@@ -67,7 +71,7 @@ BEGIN
             WHERE o.pipeline = p AND o.id >= floor_id AND o.worker IS NULL AND o.due_at IS NULL
               AND NOT EXISTS (
                 SELECT FROM headgate.work b
-                WHERE b.subject = o.subject AND b.id <> o.id AND b.pipeline = p
+                WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
             ORDER BY o.pipeline, o.id LIMIT n - cardinality(due) FOR UPDATE SKIP LOCKED);
     END IF;

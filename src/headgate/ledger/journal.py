@@ -18,6 +18,7 @@ from headgate.pg import Link, queries
 
 Q = queries.load(__file__)
 
+SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
 SEAL = (
     "SELECT pos, xid FROM headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[],"
     " $6::int[], $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11)"
@@ -84,7 +85,7 @@ async def seal(link: Link, batch: int, lines: Sequence[Line]) -> int:
         batch_digest(hashes),
     )
     assert row is not None
-    link.xid = row["xid"]
+    link.xid, link.proof = row["xid"], (SEALED, (batch, hashes[0]))
     # After a crash Postgres may hand out a lost transaction's number again; a batch number is never
     # used twice, so our own row settles whether it was us who committed.
     link.proof = (Q.is_sealed, (batch,))

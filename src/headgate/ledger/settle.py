@@ -33,6 +33,7 @@ from .settlement import Settlement, database_now
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed, driver.LockNotAvailable)
+_BEGUN = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)"
 
 Judge = Callable[[Settlement, BaseException], Verdict]
 
@@ -70,16 +71,17 @@ class Settler:
         self._judge = judge
 
     async def settle(self, batch: Sequence[Settlement]) -> None:
-        """End these attempts: durable when it returns; `LedgerUnavailable` means nothing was."""
+        """End these attempts: durable when it returns. After `LedgerUnavailable`, call again."""
         # Two changes of one uri (under different subjects) cannot both follow the same head.
         seen: set[str] = set()
         now: list[Settlement] = []
         later: list[Settlement] = []
-        for settlement in batch:
+        for settlement in (s for s in batch if not s.ended):
             (later if settlement.claim.uri in seen else now).append(settlement)
             seen.add(settlement.claim.uri)
         began = perf_counter()
-        await self._settle(now)
+        if now:
+            await self._settle(now)
         if later:
             await self._settle(later)
         emit(COMMIT_SECONDS, perf_counter() - began, pipeline=self._name)
@@ -119,7 +121,7 @@ class Settler:
                 await self._blame(batch, error)
                 return
         for s in batch:
-            s.lost = s.claim.id in lost
+            s.ended, s.lost = True, s.claim.id in lost
         self._report(batch, lost)
 
     async def _blame(self, batch: list[Settlement], error: Exception) -> None:
@@ -138,6 +140,9 @@ class Settler:
         at = self._at
         failing = not any(isinstance(s.verdict, Finalized) for s in batch)
         async with self._db.transaction() as link:
+            # Who is stopped in here holds locks that others wait for, beyond any lease. Twice as
+            # long as a handler may take between two statements, and Postgres ends it for them.
+            await link.execute(_BEGUN, f"{2000 * self._apply_seconds:.0f}ms")
             if self._serial and not failing:
                 await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
             claims = sorted((s.claim for s in batch), key=lambda c: c.id)

@@ -47,6 +47,7 @@ class Settlement:
     content: bytes | None = None
     preview: str | None = None
     given: tuple[Object, Any] | None = None
+    ended: bool = False  # durably; an outage later in its batch does not end it again
     lost: bool = False  # the lease was: nothing of this was kept
 
     def line(self, *, fenced: bool = False) -> Line:

@@ -1,0 +1,90 @@
+"""Hot statements look up what they need, however much there is beside it."""
+
+from __future__ import annotations
+
+from tests.world import World
+
+from headgate.pg import Link
+
+FINISHED = 200_000
+WAITING = 50_000
+
+FILL = f"""
+    INSERT INTO headgate.entry
+        (pipeline, key, uri, event_time, received_at, fingerprint, removed, envelope)
+    SELECT 1, sha256(n::text::bytea), 'file:///in/' || n, now(), now(), n, false, ''
+    FROM generate_series(1, {FINISHED + WAITING}) AS n;
+    INSERT INTO headgate.publication
+        (entry, pipeline, version, deployment, content, effect, uri)
+    SELECT id, 1, 1, 1, key, key, uri FROM headgate.entry WHERE id <= {FINISHED};
+    INSERT INTO headgate.journal
+        (batch, n, entry, fence, outcome, attempt, at, steps, hash)
+    SELECT id, 1, id, 1, 'finalized', 1, now(), 'claimed:0', '' FROM headgate.entry
+    WHERE id <= {FINISHED};
+    INSERT INTO headgate.work (pipeline, id, subject)
+    SELECT 1, id, hashtextextended(uri, 1) FROM headgate.entry WHERE id > {FINISHED};
+    INSERT INTO headgate.worker (name, host, pid, alive_until)
+    VALUES ('w', 'h', 1, clock_timestamp() + interval '1 hour');
+"""
+READ = """
+    SELECT relname, seq_tup_read + idx_tup_fetch AS rows
+    FROM pg_stat_xact_user_tables WHERE schemaname = 'headgate'
+"""
+
+
+async def _rows_read(link: Link, sql: str, *args: object) -> dict[str, int]:
+    """How many rows of each table a statement reads."""
+    before = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
+    await link.fetch(sql, *args)
+    after = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
+    return {name: rows - before.get(name, 0) for name, rows in after.items()}
+
+
+async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
+    """A ledger with a long past and a long queue is as quick as a new one.
+
+    The tables are filled and never analysed: the planner knows nothing, which is when it guesses.
+    """
+    async with world.db.connection() as link:
+        await link.execute("BEGIN")
+        await link.execute(FILL)
+        claimed = await _rows_read(
+            link, "SELECT * FROM headgate.claim(1::smallint, 1, 100, 0, false)"
+        )
+        keys = [b"%032d" % n for n in range(100)]
+        texts = [f"file:///new/{n}" for n in range(100)]
+        received = await _rows_read(
+            link,
+            "SELECT * FROM headgate.receive(1::smallint, 's', 100, $1::bytea[], $2::text[],"
+            " array_fill(now(), ARRAY[100]), array_fill(now(), ARRAY[100]),"
+            " array_fill(1::bigint, ARRAY[100]), array_fill(false, ARRAY[100]),"
+            " array_fill(NULL::text, ARRAY[100]), $2::text[], $1::bytea[], $1::bytea[])",
+            keys,
+            texts,
+        )
+        ids = list(range(FINISHED + 1, FINISHED + 101))
+        left = await _rows_read(
+            link,
+            "SELECT * FROM headgate.leave(1::smallint, 1, $1::bigint[], $2::int[])",
+            ids,
+            [1] * 100,
+        )
+        published = await _rows_read(
+            link,
+            "SELECT headgate.publish(1::smallint, 1, $1::bigint[], $2::text[],"
+            " array_fill(2, ARRAY[100]), $3::bigint[], array_fill(false, ARRAY[100]),"
+            " $4::bytea[], $4::bytea[], array_fill(NULL::text, ARRAY[100]), true)",
+            ids,
+            [f"file:///in/{n}" for n in range(1, 101)],
+            list(range(1, 101)),
+            keys,
+        )
+        await link.execute("ROLLBACK")
+    for name, read in {
+        "claim": claimed,
+        "receive": received,
+        "leave": left,
+        "publish": published,
+    }.items():
+        assert sum(read.values()) < 2_000, f"{name} reads {read}"
+    assert claimed["work"] >= 100
