@@ -91,7 +91,7 @@ class Path:
             declared.applies,
             independent=declared.independent,
             apply_seconds=apply_seconds,
-            judge=lambda s, error: self._judge(s.claim, s.began, error),
+            judge=self._judge_in_commit,
         )
 
     async def open(self) -> None:
@@ -140,6 +140,8 @@ class Path:
                 reached(Point.HANDLED)
                 verdict = FINALIZED
             attempt.verdict = verdict
+            if isinstance(verdict, Skipped) and attempt.claim.head is not None:
+                attempt.note("head", attempt.claim.head.entry)  # what it was compared with
         except Exception as error:  # a handler may raise anything; its class is its fate
             attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
@@ -311,7 +313,8 @@ class Path:
             added=attempt.added or NOTHING,
             objects=attempt.objects or (),
             facts=attempt.facts or NOTHING,
-            content=attempt.content,
+            # Only bytes that were kept, or came inside their message, can be shown again.
+            content=attempt.content if attempt.objects or claim.data is not None else None,
             given=None if attempt.object is None else (attempt.object, attempt.run),
         )
         match attempt.verdict:
@@ -337,12 +340,22 @@ class Path:
                     else None,
                 )
             case Quarantine():
-                if attempt.object is not None:
-                    with attempt.object.open() as body:
-                        settlement.preview = self._masker.preview(body.read(512))
+                settlement.preview = self._preview(attempt.object)
             case _:
                 pass
         return settlement
+
+    def _preview(self, obj: Object | None) -> str | None:
+        if obj is None:
+            return None
+        with obj.open() as body:
+            return self._masker.preview(body.read(512))
+
+    def _judge_in_commit(self, settlement: Settlement, error: BaseException) -> Verdict:
+        verdict = self._judge(settlement.claim, settlement.began, error)
+        if isinstance(verdict, Quarantine) and settlement.given is not None:
+            settlement.preview = self._preview(settlement.given[0])
+        return verdict
 
     def _judge(
         self, claim: Claim, began: float, error: BaseException

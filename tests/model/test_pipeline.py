@@ -52,8 +52,8 @@ def steps(p: Pipeline) -> list[Any]:
 def test_a_pipeline_has_defaults_that_say_what_it_does():
     """A name is enough."""
     p = pipeline()
-    assert (p.store, p.version, p.retry, p.removed, p.conflict) == (
-        "lake/", "1", UPSTREAM, "keep", "error",
+    assert (p.store, p.version, p.retry, p.removed) == (
+        "lake/", "1", UPSTREAM, "keep",
     )  # fmt: skip
     assert (p.deadline_seconds, p.is_async, p.independent) == (None, False, True)
     assert pipeline(deadline="15m").deadline_seconds == 900
@@ -82,7 +82,6 @@ def test_a_pipeline_has_defaults_that_say_what_it_does():
         ({"params": {"a": object()}}, "params.a is a object"),
         ({"retry": 5}, "hg.RetryPlan"),
         ({"removed": "delete"}, '"keep" or "remove"'),
-        ({"conflict": "ignore"}, '"error" or "warn"'),
         ({"deadline": "soon"}, "deadline is 'soon'"),
         ({"deadline": 0}, "needs some time"),
         ({"deadline": -1}, "deadline is -1"),

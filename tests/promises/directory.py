@@ -64,7 +64,7 @@ def test_files_that_appear_change_and_vanish_are_followed(place: Place) -> None:
 
 
 def test_a_file_that_is_gone_before_it_is_read_ends_in_quarantine(place: Place) -> None:
-    """It was there when it was noticed. After a few tries a person is told, and the rest goes on."""
+    """It was there when it was noticed. After a few tries a person is told; the rest goes on."""
     place.put("gate-1", *(f"plain-{n}" for n in range(3)))
     up = place.up(until_idle=False, tuning={"concurrency": 1})
     eventually(lambda: place.noted("waiting"))

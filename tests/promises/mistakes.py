@@ -21,7 +21,7 @@ FOLDER = 'import headgate as hg\np = hg.Pipeline("p", sources=[hg.Directory("now
 def test_a_pipeline_that_cannot_be_used_is_named(
     place: Place, text: str, error: str, said: str, hint: str
 ) -> None:
-    """The file, the line and what to do about it; the process ends as one that was asked wrongly."""
+    """The file, the line and what to do about it; exit code 2, and no process stays behind."""
     (place.folder / "wrong.py").write_text(text)
     told = place.up(targets=["wrong.py"]).ends(2)
     assert told["error"] == error

@@ -288,7 +288,9 @@ class Place:
         }
 
     def finalized(self) -> int:
-        ((count,),) = self.query("SELECT count(*) FROM headgate.journal WHERE outcome = 'finalized'")
+        ((count,),) = self.query(
+            "SELECT count(*) FROM headgate.journal WHERE outcome = 'finalized'"
+        )
         return count
 
     def leased(self) -> int:
@@ -305,8 +307,8 @@ class Place:
         return [outcome for (outcome,) in rows]
 
     def is_exact(self, names: list[str]) -> None:
-        """Each of these files has one effect of each kind, nothing else has one, and it verifies."""
-        wanted = {name: 1 for name in names}
+        """Each of these files has one effect of each kind, no other has any, and it verifies."""
+        wanted = dict.fromkeys(names, 1)
         assert Counter(n for (n,) in self.query("SELECT name FROM reading")) == wanted
         assert Counter(n for (n,) in self.query("SELECT name FROM applied")) == wanted
         for table, of in (("publication", "true"), ("journal", "outcome = 'finalized'")):

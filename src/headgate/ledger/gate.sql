@@ -35,8 +35,9 @@ BEGIN
     -- now() is the start of the transaction, before we waited for the lock. A lease decided by it
     -- could be granted on a row that another worker released meanwhile.
     now_at := clock_timestamp();
+    -- Shared, so that whoever buries this worker waits for us and then finds what we took.
     PERFORM FROM headgate.worker k
-    WHERE k.id = w AND k.buried_at IS NULL AND k.alive_until > now_at;
+    WHERE k.id = w AND k.buried_at IS NULL AND k.alive_until > now_at FOR SHARE;
     IF NOT FOUND THEN
         RAISE EXCEPTION 'worker % holds no lease', w USING ERRCODE = 'HG001';
     END IF;

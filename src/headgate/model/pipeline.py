@@ -70,7 +70,6 @@ class Pipeline:
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: RetryPlan = UPSTREAM
     removed: Removed = "keep"
-    conflict: Literal["error", "warn"] = "error"
     deadline: str | float | None = None
     mask: Callable[[str], str] | None = None
     validators: list[Step] = field(init=False, default_factory=list[Step])
@@ -115,8 +114,6 @@ class Pipeline:
             yield "retry", self.retry, "retry is an hg.RetryPlan"
         if self.removed not in ("keep", "remove"):
             yield "removed", self.removed, 'use "keep" or "remove"'
-        if self.conflict not in ("error", "warn"):
-            yield "conflict", self.conflict, 'use "error" or "warn"'
         if self.deadline == 0:
             yield (
                 "deadline",
