@@ -182,9 +182,9 @@ class World:
     async def finish(self, path: HandlerPath, claims: Sequence[Claim]) -> list[Attempt]:
         """Take claimed entries through the rest of the path."""
         attempts = [path.begin(claim) for claim in claims]
-        for attempt in attempts:
-            await asyncio.to_thread(path.prepare, attempt)
-        await path.settle(attempts)
+        await asyncio.to_thread(lambda: [path.prepare(attempt) for attempt in attempts])
+        if attempts:
+            await path.settle(attempts)
         path.finish(attempts)
         return attempts
 

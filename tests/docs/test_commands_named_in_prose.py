@@ -8,6 +8,7 @@ import click
 import pytest
 
 from headgate.cli.root import headgate
+from headgate.settings import DECLARED, variable
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
@@ -71,3 +72,21 @@ def test_every_python_example_compiles(page: Path) -> None:
     """What a reader copies from a page is Python."""
     for number, block in enumerate(PYTHON.findall(page.read_text()), 1):
         compile(block, f"{page.name}, block {number}", "exec")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_variable_in_the_prose_is_a_setting(page: Path) -> None:
+    """A variable that a reader exports is one that Headgate reads."""
+    said = set(re.findall(r"\bHEADGATE_[A-Z_]*[A-Z]\b", page.read_text()))
+    unknown = said - {variable(name) for name in DECLARED}
+    assert not unknown, f"{page.name} names {sorted(unknown)}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_ours_in_the_prose_is_there(page: Path) -> None:
+    """Who is sent to a file of the project finds it."""
+    # In the seed map the second column names other people's files.
+    text = re.sub(r"^\| S\d.*?\|.*?\|", "", page.read_text(), flags=re.MULTILINE)
+    for path in re.findall(r"`((?:headgate|src|tests|docs)/[\w./-]+)`", text):
+        folder = ROOT / "src" if path.startswith("headgate/") else ROOT
+        assert (folder / path).exists(), f"{page.name} names {path}"

@@ -304,19 +304,16 @@ async def test_a_change_that_waits_does_not_hold_up_the_next_and_is_then_stale(
 
 
 async def test_receivers_of_the_same_keys_do_not_deadlock(world: World) -> None:
-    """Four receivers hear the same thousand changes, each in another order, ten times over."""
+    """Three receivers hear the same five thousand changes, each in another order."""
     p = world.pipeline()
     at = time.monotonic()
-    for round_ in range(10):
-        told = [change(f"{n}", b"", event=f"{round_}-{n}") for n in range(1000)]
-        orders = [random.Random(n).sample(told, 1000) for n in range(4)]
-        receipts = await asyncio.gather(*(world.receive(p, *order) for order in orders))
-        assert sum(r.admitted for r in receipts) == 1000
+    told = [change(f"{n}", b"") for n in range(5000)]
+    orders = [random.Random(n).sample(told, len(told)) for n in range(3)]
+    receipts = await asyncio.gather(*(world.receive(p, *order) for order in orders))
+    assert sum(r.admitted for r in receipts) == 5000
     assert time.monotonic() - at < 15
-    assert (
-        await world.val("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-        == 0
-    )
+    deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    assert await world.val(deadlocks) == 0
 
 
 async def test_committers_on_the_same_rows_do_not_deadlock_for_long(world: World) -> None:

@@ -329,3 +329,21 @@ async def test_two_tables_of_one_object_change_together(world: World) -> None:
     await world.run(p)
     assert await world.table("one", "station") == [("good",)]
     assert await world.table("two", "station") == [("good",)]
+
+
+async def test_rows_that_were_there_before_headgate_give_way_to_files(world: World):
+    """A table that is taken over: what a file says replaces what nobody can account for."""
+    pipeline = world.pipeline()
+
+    @pipeline.rows("reading", key="station", schema=TypedDict("Row", {"station": str, "mm": int}))
+    def readings(obj: hg.Object):
+        return [{"station": "a", "mm": 2}]
+
+    await world.db.execute(
+        "CREATE TABLE reading (station text PRIMARY KEY, mm bigint, _headgate_entry bigint,"
+        " _headgate_at timestamptz)"
+    )
+    await world.db.execute("INSERT INTO reading VALUES ('a', 1), ('b', 1)")
+    await world.receive(pipeline, change("x"))
+    await world.run(pipeline)
+    assert await world.table("reading", "station", "mm") == [("a", 2), ("b", 1)]

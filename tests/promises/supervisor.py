@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -96,25 +100,41 @@ def test_a_second_sigterm_stops_at_once_and_charges_nobody(place: Place) -> None
     assert place.attempts() == {"gate-1": 1}
 
 
-def test_after_kill_9_of_the_supervisor_the_next_up_frees_its_work_at_once(
-    new_place: Path,
-) -> None:
-    """Its children stop by themselves, and nobody waits for a lease of fifteen minutes."""
-    with embedded.start(new_place / "home") as server:
-        place = Place(new_place, server.url, own=True)
-        place.put("gate-1", *MANY[:5])
-        up = place.up(until_idle=False, tuning={"drain_seconds": 0.2, "concurrency": 1})
-        eventually(lambda: place.noted("waiting"))
+def test_children_stop_by_themselves_after_kill_9_of_the_supervisor(place: Place) -> None:
+    """They give back what they hold, uncharged: nobody waits for a lease of fifteen minutes."""
+    place.put("gate-1", *MANY[:5])
+    up = place.up(until_idle=False, tuning={"drain_seconds": 0.2, "concurrency": 1})
+    eventually(lambda: place.noted("waiting"))
+    up.process.kill()
+    up.wait()
+    eventually(lambda: not place.processes())
+    assert place.leased() == 0
+    place.open_gate()
+    place.run()
+    place.is_exact(["gate-1", *MANY[:5]])
+    assert set(place.attempts().values()) == {1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans by prctl")
+def test_work_of_workers_killed_with_their_supervisor_is_freed_by_the_next_up(place: Place) -> None:
+    """Nobody reaps them, so their numbers are still taken: they count as dead all the same."""
+    place.put("gate-1")
+    up = place.up(until_idle=False)
+    eventually(lambda: place.noted("waiting"))
+    (watcher,), (worker,) = place.processes("watch"), place.processes("work")
+    with orphans_adopted():
         up.process.kill()
+        os.kill(worker, signal.SIGKILL)
         up.wait()
-        eventually(lambda: not place.processes())
-        assert place.leased() > 0
+        assert place.leased() == 1
         place.open_gate()
         place.run()
-        place.is_exact(["gate-1", *MANY[:5]])
-        buried = place.query("SELECT buried_why FROM headgate.worker ORDER BY id")
-        assert buried == [("process gone",), ("stopped",)]
-    settled(place.home)
+        os.kill(worker, 0)  # a zombie until here
+        os.waitpid(worker, 0)
+        os.waitpid(watcher, 0)
+    place.is_exact(["gate-1"])
+    buried = place.query("SELECT buried_why FROM headgate.worker ORDER BY id")
+    assert buried == [("process gone",), ("stopped",)]
 
 
 def test_the_server_stops_when_all_who_used_it_were_killed(new_place: Path) -> None:
@@ -129,8 +149,14 @@ def test_the_server_stops_when_all_who_used_it_were_killed(new_place: Path) -> N
     up.wait()
     settled(place.home)
     assert not place.processes()
-    place.open_gate()
-    place.run()
-    with embedded.start(place.home) as server:
-        place.url = server.url
-        place.is_exact(["gate-1"])
+
+
+@contextmanager
+def orphans_adopted() -> Iterator[None]:
+    """Processes whose parent dies become children of this one, which reaps none by itself."""
+    set_child_subreaper = 36
+    ctypes.CDLL(None).prctl(set_child_subreaper, 1)
+    try:
+        yield
+    finally:
+        ctypes.CDLL(None).prctl(set_child_subreaper, 0)

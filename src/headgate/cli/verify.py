@@ -54,8 +54,8 @@ def _verify(settings: Settings, *, deep: bool) -> Report:
 
 
 def _show(report: Report) -> None:
-    looked = ", ".join(f"{n:,} {what}" for what, n in report.checked.items() if n)
-    click.echo(f"checked: {looked or 'an empty ledger'}")
+    looked = ", ".join(f"{what}: {n:,}" for what, n in report.checked.items() if n)
+    click.echo(f"checked {looked or 'an empty ledger'}")
     for said in report.notes:
         click.echo(f"note: {said}")
     if report.ok:

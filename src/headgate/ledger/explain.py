@@ -177,8 +177,8 @@ def _now(x: Life) -> Iterator[Statement]:
         case "quarantined" if x.quarantine is not None:
             q = x.quarantine
             yield Statement(
-                f"It is in quarantine as {q.classed} ({q.reason}) after {_times(q.attempts)} "
-                "of trying, until somebody decides.",
+                f"It is in quarantine as {q.classed} ({q.reason}) after "
+                f"{q.attempts} attempt{'' if q.attempts == 1 else 's'}, until somebody decides.",
                 (f"quarantine {x.entry}",),
             )
         case "finalized" if x.publication is not None:

@@ -6,7 +6,8 @@ time, so that
 
 - a new version of an object first takes back the rows of the version before it,
 - a row that a newer event wrote is not overwritten by an older one,
-- of two rows with one key in a batch, the later event's stays.
+- of two rows with one key in a batch, the later event's stays,
+- a row that was in the table before Headgate (no entry, no time) counts as older than any event.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class RowsTable:
                  jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
             ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
             ON CONFLICT ({key}) DO UPDATE SET {updates}
-            WHERE (t._headgate_at, t._headgate_entry)
+            WHERE t._headgate_at IS NULL OR (t._headgate_at, t._headgate_entry)
                 <= (excluded._headgate_at, excluded._headgate_entry)
         """
         self._take_back = f"DELETE FROM {name} WHERE _headgate_entry = ANY ($1::bigint[])"

@@ -51,14 +51,24 @@ async def bury_dead_here(db: Database) -> list[int]:
     """Free the work of workers of this host whose process is gone: no need to wait for a lease."""
     buried: list[int] = []
     for row in await db.fetch(Q.unburied, here()):
-        try:
-            os.kill(row["pid"], 0)
-        except ProcessLookupError:
-            if await bury(db, row["id"], "process gone", running=None):
-                buried.append(row["id"])
-        except PermissionError:
-            pass  # somebody's process; the lease decides
+        gone = _is_gone(row["pid"])
+        if gone and await bury(db, row["id"], "process gone", running=None):
+            buried.append(row["id"])
     return buried
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False  # somebody's process; the lease decides
+    # A zombie answers too, and where a supervisor was killed nobody may be there to reap it.
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return False
 
 
 async def beat(db: Database, workers: Sequence[int], lease_seconds: float) -> set[int]:

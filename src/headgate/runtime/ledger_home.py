@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from headgate.errors import LedgerRefused
 from headgate.ledger import FUNCTIONS, MIGRATIONS
-from headgate.pg import Database, embedded, migrate
+from headgate.pg import Database, driver, embedded, migrate
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,18 @@ async def connected(
                 async with db.connection() as link:
                     state = await migrate.check(link, MIGRATIONS, FUNCTIONS)
                 if state == "empty" and initialise:
-                    await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
+                    await _initialise(db)
                 elif state != "current":
                     async with db.connection() as link:
                         await migrate.require(link, MIGRATIONS, FUNCTIONS)
             yield db
+
+
+async def _initialise(db: Database) -> None:
+    try:
+        await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
+    except driver.InsufficientPrivilege as error:
+        raise LedgerRefused(
+            f"the database has no ledger yet, and this role may not make one: {error}",
+            hint="Have a DBA run what `headgate db migrate --sql` prints.",
+        ) from error

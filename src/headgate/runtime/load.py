@@ -97,10 +97,9 @@ def _cannot_import(where: str, error: BaseException) -> PipelineError:
     if isinstance(error, (KeyboardInterrupt, GeneratorExit)):
         raise error
     frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        f for f in frames if "importlib" not in f.filename and "headgate/runtime" not in f.filename
-    ]
-    line = f", line {own[-1].lineno} of {own[-1].filename}" if own else ""
+    ours = str(Path(__file__).parent.parent)
+    own = [f for f in frames if "importlib" not in f.filename and not f.filename.startswith(ours)]
+    line = f", line {own[-1].lineno} of {Path(own[-1].filename).name}" if own else ""
     if isinstance(error, SyntaxError) and error.lineno:
         line = f", line {error.lineno}"
     hint = (

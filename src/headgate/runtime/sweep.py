@@ -83,12 +83,14 @@ class Sweeper:
             await asyncio.to_thread(self._store(uri).sweep, self._tuning.grace_seconds)
 
     async def _gauges(self) -> None:
-        for row in await gate.resting(self._db, 0):
-            emit(BACKLOG, row.ready, pipeline=row.pipeline, status="ready")
-            emit(BACKLOG, row.leased, pipeline=row.pipeline, status="leased")
-            emit(BACKLOG, row.soon + row.later, pipeline=row.pipeline, status="waiting")
+        rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
         for pipeline, entries in (await quarantine.totals(self._db)).items():
             emit(DEAD, entries, queue=pipeline)
+            # A gauge keeps its last value: a pipeline with nothing to do has to say so.
+            row = rows.get(pipeline, gate.Resting(pipeline, 0, 0, 0, 0, None))
+            emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")
+            emit(BACKLOG, row.leased, pipeline=pipeline, status="leased")
+            emit(BACKLOG, row.soon + row.later, pipeline=pipeline, status="waiting")
 
     def _delete(self, uri: str, digest: bytes) -> None:
         self._store(uri).delete(digest)

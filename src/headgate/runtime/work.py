@@ -84,8 +84,8 @@ class Worker:
         )
         for lane in self._lanes:
             lane.close()
-        if clean:
-            await workers.bury(self._db, self.id, "stopped", running=(), innocent=True)
+        # Also what did not finish in time: this process ends now, and nobody may be left to do it.
+        await workers.bury(self._db, self.id, "stopped", running=(), innocent=True)
         return clean
 
     async def _claim(self) -> int:
