@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 
 from tests.pg.processes import eventually
@@ -14,21 +13,21 @@ from tests.promises.processes import PIPELINE, Place
 def test_a_file_that_is_still_being_written_is_not_picked_up(place: Place) -> None:
     """It grows for a while under a running `up`, and is taken once: whole."""
     (place.folder / "load.py").write_text(PIPELINE.replace("SETTLE", "0.6"))
-    lines = [f"line {n}\n" for n in range(12)]
-
-    def write() -> None:
-        with (place.incoming / "growing").open("w") as file:
-            for line in lines:
-                file.write(line)
-                file.flush()
-                time.sleep(0.1)  # slower than the scans, quicker than the file may settle
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    place.run()
-    writer.join()
-    assert place.query("SELECT text FROM reading") == [("".join(lines),)]
-    place.is_exact(["growing"])
+    place.put("first")
+    up = place.up(until_idle=False)
+    eventually(lambda: place.finalized() == 1)
+    lines = [f"line {n}\n" for n in range(10)]
+    with (place.incoming / "growing").open("w") as file:
+        for line in lines:
+            file.write(line)
+            file.flush()
+            time.sleep(0.1)  # slower than the scans, quicker than the file may settle
+    eventually(lambda: place.finalized() == 2)
+    up.signal(signal.SIGTERM)
+    up.ends()
+    grown = "SELECT text FROM reading WHERE name = 'growing'"
+    assert place.query(grown) == [("".join(lines),)]
+    place.is_exact(["first", "growing"])
 
 
 def test_files_that_appear_change_and_vanish_are_followed(place: Place) -> None:

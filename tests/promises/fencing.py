@@ -33,6 +33,25 @@ def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes_up(place:
     place.is_exact(["gate-1"])
 
 
+def test_a_worker_that_wakes_up_while_another_has_its_entry_does_not_take_it(place: Place) -> None:
+    """Both have the same entry in hand. The one whose fence is older comes first, and is refused."""
+    place.put("gate-1")
+    up = place.up(until_idle=False, tuning={"workers": 2, **SHORT, "lease_seconds": 2.0})
+    eventually(lambda: place.noted("waiting"))
+    os.kill(sleeper := int(place.noted("waiting")[0]), signal.SIGSTOP)
+    eventually(lambda: len(place.noted("waiting")) == 2)
+    os.kill(holder := int(place.noted("waiting")[1]), signal.SIGSTOP)
+    place.open_gate()
+    os.kill(sleeper, signal.SIGCONT)
+    eventually(lambda: len(place.outcomes("gate-1")) > 1)
+    os.kill(holder, signal.SIGCONT)
+    eventually(lambda: "finalized" in place.outcomes("gate-1"))
+    up.signal(signal.SIGTERM)
+    up.ends()
+    assert place.outcomes("gate-1")[:2] == ["waiting", "fenced"]
+    place.is_exact(["gate-1"])
+
+
 def test_a_worker_stopped_inside_its_commit_does_not_stop_the_others(place: Place) -> None:
     """It holds locks while it sleeps. The others get them after a while, and it is fenced."""
     place.put("late_gate-1")

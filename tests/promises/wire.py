@@ -16,7 +16,7 @@ _PARSE = re.compile(rb"P....([^\0]*)\0([^\0]*)\0", re.DOTALL)
 
 
 class Wire:
-    """Stands at `url`. `lose` names the next statement whose reply never arrives."""
+    """Stands at `url`. `lose` names the statement whose next reply that says something is lost."""
 
     def __init__(self, target: str, url: str) -> None:
         self.url = url
@@ -41,10 +41,14 @@ class Wire:
                     down.cancel()
                     await asyncio.wait([down])
                     up_writer.write(data)
-                    await up_reader.read(1 << 20)  # the server has done it
-                    self.lose = None
-                    self.lost += 1
-                    break
+                    reply = await up_reader.read(1 << 20)
+                    if b"SELECT 0\0" not in reply:  # the server has done it
+                        self.lose = None
+                        self.lost += 1
+                        break
+                    writer.write(reply)
+                    down = asyncio.ensure_future(_pump(up_reader, writer))
+                    continue
                 up_writer.write(data)
         down.cancel()
         writer.close()

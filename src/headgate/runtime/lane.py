@@ -7,6 +7,7 @@ from other workers and a fast one does not wait for the next claim.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -29,6 +30,11 @@ HELD_SECONDS = 0.5
 # Handing an entry to a thread and back costs as much as a handler this quick.
 QUICK_SECONDS = 0.0002
 QUICK_SLICE = 100
+# Threads that fight for the interpreter look slower than they are, so a few entries are tried on
+# the loop's own thread now and then, unless that could hold it up.
+TRY_SECONDS = 0.002
+TRY_SLICE = 8
+TRY_EVERY_SECONDS = 5.0
 RESCAN_SECONDS = 2.0
 INDEPENDENT_COMMITTERS = 4
 LOGGED_PER_BATCH = 5
@@ -62,6 +68,7 @@ class Lane:
         self._rescan_at = 0.0
         self._is_async = path.declared.is_async
         self._may_be_quick = True
+        self._try_at = 0.0
         self._marker = marker
         self._first_slot = first_slot
         self._slots = asyncio.Semaphore(tuning.concurrency)
@@ -113,7 +120,7 @@ class Lane:
                 task = asyncio.create_task(self._handle(attempt))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-        elif self._may_be_quick and 0 < self.crew.seconds_per_entry < QUICK_SECONDS:
+        elif self._is_quick(now):
             await self._handle_here(attempts)
         else:
             self.crew.submit(attempts)
@@ -135,20 +142,25 @@ class Lane:
             self._marker.end(slot)
             self._commit_slots.append(slot)
 
+    def _is_quick(self, now: float) -> bool:
+        pace = self.crew.seconds_per_entry
+        return self._may_be_quick and 0 < pace < TRY_SECONDS and now >= self._try_at
+
     async def _handle_here(self, attempts: list[Attempt]) -> None:
         """Run quick handlers on the loop's own thread, a slice at a time."""
-        loop = asyncio.get_running_loop()
-        for at in range(0, len(attempts), QUICK_SLICE):
-            part = attempts[at : at + QUICK_SLICE]
-            began = loop.time()
-            done = [a for a in part if self._handle_one(a)]
-            self._hand_over(done)
-            pace = (loop.time() - began) / len(part)
-            self.crew.learn(pace, weight=0.2)
-            await asyncio.sleep(0)
+        at, size = 0, TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
+        while at < len(attempts):
+            part = attempts[at : at + size]
+            began = time.perf_counter()
+            self._hand_over([a for a in part if self._handle_one(a)])
+            pace = (time.perf_counter() - began) / len(part)
+            self.crew.learn(pace, weight=0.5)
+            at, size = at + size, QUICK_SLICE
             if pace > QUICK_SECONDS:
-                self.crew.submit(attempts[at + QUICK_SLICE :])
+                self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
+                self.crew.submit(attempts[at:])
                 return
+            await asyncio.sleep(0)
 
     def _handle_one(self, attempt: Attempt) -> bool:
         slot = self._first_slot + self._tuning.concurrency
