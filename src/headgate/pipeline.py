@@ -17,7 +17,7 @@ import hashlib
 import inspect
 import random
 import threading
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
@@ -41,7 +41,7 @@ from headgate.model.identity import effect_key, is_newer
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
-from headgate.model.rows import Encoder
+from headgate.model.rows import CHUNK, Encoder
 from headgate.model.verdict import (
     Finalized,
     Quarantine,
@@ -52,7 +52,7 @@ from headgate.model.verdict import (
     describe,
     judge,
 )  # fmt: skip
-from headgate.pg import Database
+from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
 from headgate.telemetry.log import get_logger
 from headgate.telemetry.mask import Masker
@@ -60,6 +60,9 @@ from headgate.telemetry.mask import Masker
 log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
+# Data that Postgres cannot read, an empty cell where there must be none, a CHECK that says no: the
+# same bytes will not pass tomorrow. A missing parent row or a taken key may.
+HOPELESS = ("22", "23502", "23514")
 
 
 class Path:
@@ -194,7 +197,8 @@ class Path:
     async def _validate(self, attempt: Attempt, plain: bool) -> None:
         for step in self.declared.validators:
             try:
-                await self._call(step, attempt, plain)
+                async for _ in self._given(step, attempt, plain):
+                    pass
             except errors.Retryable:
                 raise
             except errors.Permanent as error:
@@ -210,28 +214,18 @@ class Path:
     async def _handle(self, attempt: Attempt, plain: bool) -> None:
         """Run the handlers. What they give back is kept aside until the commit."""
         for declared, encoder in self._encoders:
-            if plain:
-                self._rows(attempt, encoder, _call(declared.step, attempt))
-            else:
-                rows = await self._call(declared.step, attempt, plain)
-                await asyncio.to_thread(self._rows, attempt, encoder, rows)
+            attempt.count(encoder.table.label, 0)
+            async for rows in self._given(declared.step, attempt, plain):
+                await self._do(plain, self._rows, attempt, encoder, rows)
         for step in self.declared.transforms:
-            made = await self._call(step, attempt, plain)
-            await self._do(plain, self._artifacts, attempt, step, made)
+            async for made in self._given(step, attempt, plain):
+                await self._do(plain, self._artifacts, attempt, step, made)
 
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
-        label, count = encoder.table.label, 0
-        chunks: list[bytes] | Spill = []
-        for n, chunk, added in encoder.encode(() if rows is None else rows):
-            if chunks and not isinstance(chunks, Spill):
-                chunks = Spill(chunks)
-            chunks.append(chunk)
-            count += n
-            if added:
-                before = attempt.added or {}
-                attempt.added = {**before, label: before.get(label, frozenset()) | added}
-        attempt.rows = {**(attempt.rows or {}), label: chunks}
-        attempt.note("rows", {**(attempt.facts or {}).get("rows", {}), label: count})
+        label = encoder.table.label
+        seen = attempt.count(label, 0)
+        for n, chunk, added in encoder.encode(() if rows is None else rows, seen):
+            attempt.produced(label, n, chunk, added, Spill)
 
     def _artifacts(self, attempt: Attempt, step: Step, made: Any) -> None:
         for artifact in artifacts_of(made, step.name):
@@ -312,7 +306,7 @@ class Path:
             rows=attempt.rows or NOTHING,
             added=attempt.added or NOTHING,
             objects=attempt.objects or (),
-            facts=attempt.facts or NOTHING,
+            facts=attempt.said(),
             # Only bytes that were kept, or came inside their message, can be shown again.
             content=attempt.content if attempt.objects or claim.data is not None else None,
             given=None if attempt.object is None else (attempt.object, attempt.run),
@@ -362,6 +356,8 @@ class Path:
     ) -> Retry | Quarantine | Release:
         if isinstance(error, errors.LedgerUnavailable):
             return Release("ledger_unavailable")  # our outage, not the entry's fault
+        if driver.sqlstate(error).startswith(HOPELESS):
+            error = errors.SchemaError(f"{error}", reason="refused_by_database")
         verdict = judge(
             error,
             attempts=claim.attempts,
@@ -372,13 +368,23 @@ class Path:
         )
         return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])
 
-    async def _call(self, step: Step, attempt: Attempt, plain: bool) -> Any:
+    async def _given(self, step: Step, attempt: Attempt, plain: bool) -> AsyncGenerator[Any]:
+        """What a handler gives back: one thing, or what an async generator yields, in slices."""
         if not step.is_async:
-            return await self._do(plain, _call, step, attempt)
+            yield await self._do(plain, _call, step, attempt)
+            return
         result = _call(step, attempt)
-        if inspect.isasyncgen(result):
-            return [item async for item in result]
-        return await result
+        if not inspect.isasyncgen(result):
+            yield await result
+            return
+        slice_: list[Any] = []
+        async for item in result:
+            slice_.append(item)
+            if len(slice_) == CHUNK:
+                yield slice_
+                slice_ = []
+        if slice_:
+            yield slice_
 
     async def _do(self, plain: bool, function: Callable[..., Any], *args: Any) -> Any:
         """Something blocking: here in a worker's thread, beside the loop otherwise."""

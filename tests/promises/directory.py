@@ -7,12 +7,12 @@ import signal
 import time
 
 from tests.pg.processes import eventually
-from tests.promises.processes import PIPELINE, Place
+from tests.promises.processes import Place
 
 
 def test_a_file_that_is_still_being_written_is_not_picked_up(place: Place) -> None:
     """It grows for a while under a running `up`, and is taken once: whole."""
-    (place.folder / "load.py").write_text(PIPELINE.replace("SETTLE", "0.6"))
+    place.declare(settle=0.6)
     place.put("first")
     up = place.up(until_idle=False)
     eventually(lambda: place.finalized() == 1)

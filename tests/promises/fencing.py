@@ -34,7 +34,7 @@ def test_a_worker_stopped_past_its_lease_changes_nothing_when_it_wakes_up(place:
 
 
 def test_a_worker_that_wakes_up_while_another_has_its_entry_does_not_take_it(place: Place) -> None:
-    """Both have the same entry in hand. The one whose fence is older comes first, and is refused."""
+    """Both have the same entry in hand. The one with the older fence comes first and is refused."""
     place.put("gate-1")
     up = place.up(until_idle=False, tuning={"workers": 2, **SHORT, "lease_seconds": 2.0})
     eventually(lambda: place.noted("waiting"))

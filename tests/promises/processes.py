@@ -229,7 +229,7 @@ class Up:
 class Place:
     """A folder, a ledger, and the files that go in."""
 
-    def __init__(self, folder: Path, url: str, *, own: bool = False, settle: float = 0) -> None:
+    def __init__(self, folder: Path, url: str, *, own: bool = False) -> None:
         """`url` is where the ledger is; with `own` it is the embedded one in `home`."""
         self.folder = folder
         self.home = folder / "home"
@@ -240,8 +240,12 @@ class Place:
         self.notes = folder / "notes"
         for made in (self.incoming, self.notes):
             made.mkdir()
-        (folder / "load.py").write_text(PIPELINE.replace("SETTLE", str(settle)))
+        self.declare()
         self.query("CREATE TABLE applied (name text)")
+
+    def declare(self, *, settle: float = 0) -> None:
+        """Write the pipeline's file."""
+        (self.folder / "load.py").write_text(PIPELINE.replace("SETTLE", str(settle)))
 
     def put(self, *names: str, text: str = "some text") -> None:
         """Files appear, whole."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.object import Artifact, Object
-from headgate.model.ports import Spool
+from headgate.model.ports import Chunks, Spool
 from headgate.model.verdict import Finalized, Verdict
 
 from .gate import Claim
 from .run import RunNow
-from .settlement import Settlement
+from .settlement import NOTHING, Settlement
 
 FINALIZED = Finalized()
 
@@ -24,8 +24,8 @@ class Attempt:
     """One entry on its way through the path. Most hold little: containers are made when needed."""
 
     __slots__ = (
-        "added", "artifacts", "began", "claim", "content", "facts", "object", "objects", "rows",
-        "run", "settlement", "spools", "staged", "steps", "verdict",
+        "added", "artifacts", "began", "claim", "content", "counts", "facts",
+        "object", "objects", "rows", "run", "settlement", "spools", "staged", "steps", "verdict",
     )  # fmt: skip
 
     def __init__(self, claim: Claim, run: RunNow) -> None:
@@ -37,7 +37,8 @@ class Attempt:
         self.object: Object | None = None
         self.content: bytes | None = None
         self.spools: dict[bytes, Spool] | None = None
-        self.rows: dict[str, Sequence[bytes]] | None = None
+        self.rows: dict[str, Chunks] | None = None
+        self.counts: dict[str, int] | None = None
         self.added: dict[str, frozenset[str]] | None = None
         self.artifacts: list[dict[str, Any]] | None = None
         self.facts: dict[str, Any] | None = None
@@ -73,6 +74,42 @@ class Attempt:
                 "media_type": artifact.media_type,
             }
         )
+
+    def count(self, table: str, rows: int) -> int:
+        """So many more rows of a table; how many that makes."""
+        self.counts = self.counts or {}
+        total = self.counts[table] = self.counts.get(table, 0) + rows
+        return total
+
+    def produced(
+        self,
+        table: str,
+        rows: int,
+        chunk: bytes,
+        added: frozenset[str],
+        spill: Callable[[], Chunks],
+    ) -> None:
+        """Rows for a table, as a chunk of JSON. `spill` makes the list for more than one chunk."""
+        self.rows = self.rows or {}
+        chunks = self.rows.get(table)
+        if chunks is None:
+            self.rows[table] = [chunk]
+        else:
+            if len(chunks) == 1:
+                grown = spill()
+                grown.append(chunks[0])
+                self.rows[table] = chunks = grown
+            chunks.append(chunk)
+        self.count(table, rows)
+        if added:
+            before = self.added or {}
+            self.added = {**before, table: before.get(table, frozenset()) | added}
+
+    def said(self) -> Mapping[str, Any]:
+        """What the journal says about this attempt."""
+        if not self.counts:
+            return self.facts or NOTHING
+        return {"rows": self.counts, **(self.facts or {})}
 
     def note(self, fact: str, value: Any) -> None:
         """Something the journal should say about this attempt."""

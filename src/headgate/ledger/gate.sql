@@ -1,3 +1,6 @@
+-- The planner believes what the last ANALYZE saw, and here a table that was empty then may hold a
+-- million rows now. LATERAL with OFFSET 0 leaves it one way to join: look up, row by row.
+
 -- function: claim
 -- Take work that is ready: never started, or its retry is due. Oldest first, one claimed entry per
 -- subject, never more than asked for.
@@ -87,28 +90,36 @@ BEGIN
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            t.first_at, t.claimed_at, t.due_at IS NOT NULL, t.upstream,
            e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data,
-           h.entry, h.version, h.removed, h.content, h.effect,
-           (SELECT o.sequence FROM headgate.entry o WHERE o.id = h.entry),
-           (SELECT o.event_time FROM headgate.entry o WHERE o.id = h.entry)
+           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time
     FROM taken t
-    JOIN headgate.entry e ON e.id = t.id
-    LEFT JOIN headgate.publication h ON h.pipeline = p AND h.uri = e.uri AND h.successor IS NULL
+    CROSS JOIN LATERAL (
+        SELECT * FROM headgate.entry o WHERE o.id = t.id OFFSET 0) AS e
+    LEFT JOIN LATERAL (
+        SELECT o.entry, o.version, o.removed, o.content, o.effect, x.sequence, x.event_time
+        FROM headgate.publication o CROSS JOIN LATERAL (
+            SELECT y.sequence, y.event_time FROM headgate.entry y WHERE y.id = o.entry OFFSET 0) AS x
+        WHERE o.pipeline = p AND o.uri = e.uri AND o.successor IS NULL OFFSET 0) AS h ON true
     ORDER BY t.id;
 END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
        SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- function: leave
 -- The fence check. What is deleted here was still held by this worker under this fence; the rest
--- was taken over by someone else, and nothing of it may be kept.
+-- was taken over by someone else, and nothing of it may be kept. A row that changes between the
+-- look and the delete has another place by then, and is not deleted.
 CREATE OR REPLACE FUNCTION headgate.leave(
     p smallint, w int, ids bigint[], fences int[], OUT batch bigint, OUT held bigint[])
 LANGUAGE plpgsql AS $$
 BEGIN
     batch := nextval('headgate.batch');
     WITH gone AS (
-        DELETE FROM headgate.work o USING unnest(ids, fences) AS t(id, fence)
-        WHERE o.pipeline = p AND o.id = t.id AND o.fence = t.fence AND o.worker = w
-        RETURNING o.id)
+        DELETE FROM headgate.work g WHERE g.ctid = ANY (ARRAY(
+            SELECT o.ctid FROM unnest(ids, fences) AS t(id, fence)
+            CROSS JOIN LATERAL (
+                SELECT x.ctid FROM headgate.work x
+                WHERE x.pipeline = p AND x.id = t.id AND x.fence = t.fence AND x.worker = w
+                OFFSET 0) AS o))
+        RETURNING g.id)
     SELECT coalesce(array_agg(g.id), '{}') INTO held FROM gone g;
 END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
        SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;

@@ -19,8 +19,13 @@ $$;
 -- The finalize transaction refers to these objects: they stay. Fewer rows than asked for means that
 -- one was condemned since it was staged.
 UPDATE headgate.object o SET state = 'kept'
-FROM unnest($2::bytea[], $3::bigint[]) AS t(digest, generation)
-WHERE o.store = $1 AND o.digest = t.digest AND o.generation = t.generation AND o.state <> 'condemned'
+WHERE o.ctid = ANY (ARRAY(
+    SELECT x.ctid FROM unnest($2::bytea[], $3::bigint[]) AS t(digest, generation)
+    CROSS JOIN LATERAL (
+        SELECT y.ctid FROM headgate.object y
+        WHERE y.store = $1 AND y.digest = t.digest AND y.generation = t.generation
+          AND y.state <> 'condemned'
+        OFFSET 0) AS x))
 RETURNING o.digest
 
 -- name: condemn

@@ -14,10 +14,14 @@ BEGIN
     IF moves THEN
         PERFORM FROM headgate.publication o
         WHERE o.entry = ANY (predecessors) ORDER BY o.uri FOR UPDATE;
-        WITH moved AS (
-            UPDATE headgate.publication o SET successor = t.entry
-            FROM unnest(entries, predecessors) AS t(entry, predecessor)
-            WHERE o.entry = t.predecessor AND o.successor IS NULL
+        WITH found AS MATERIALIZED (
+            SELECT t.entry, o.ctid AS place FROM unnest(entries, predecessors) AS t(entry, predecessor)
+            CROSS JOIN LATERAL (
+                SELECT x.ctid FROM headgate.publication x
+                WHERE x.entry = t.predecessor AND x.successor IS NULL OFFSET 0) AS o),
+        moved AS (
+            UPDATE headgate.publication o SET successor = f.entry
+            FROM found f WHERE o.ctid = f.place
             RETURNING o.entry)
         SELECT coalesce(array_agg(t.entry), '{}') INTO lost
         FROM unnest(entries, predecessors) AS t(entry, predecessor)

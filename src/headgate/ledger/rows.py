@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.errors import LedgerRefused
+from headgate.model.ports import Chunks
 from headgate.model.rows import IDENTIFIER, Table
 from headgate.pg import Database, Link, driver
 
@@ -48,7 +49,7 @@ class Produced:
 
     entry: int
     at: datetime
-    chunks: Sequence[bytes]
+    chunks: Chunks | tuple[bytes, ...]
     predecessor: int | None
 
 

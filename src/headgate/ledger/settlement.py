@@ -13,6 +13,7 @@ import orjson
 
 from headgate.model.entry import Status
 from headgate.model.object import Object
+from headgate.model.ports import Chunks
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 
 from .gate import Claim
@@ -40,7 +41,7 @@ class Settlement:
     steps: list[str]
     began: float
     publication: Publication | None = None
-    rows: Mapping[str, Sequence[bytes]] = field(default_factory=_nothing)
+    rows: Mapping[str, Chunks] = field(default_factory=_nothing)
     added: Mapping[str, frozenset[str]] = field(default_factory=_nothing)
     objects: Sequence[tuple[bytes, int]] = ()
     facts: Mapping[str, Any] = field(default_factory=_nothing)

@@ -83,6 +83,14 @@ class Store(Protocol):
         ...
 
 
+class Chunks(Protocol):
+    """A growing list of byte strings, in memory or not."""
+
+    def append(self, chunk: bytes, /) -> None: ...
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> bytes: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """What the ledger remembers of a uri that a polled source showed us."""

@@ -116,10 +116,14 @@ class Encoder:
     def _typed(self, kind: str) -> tuple[str, ...]:
         return tuple(c.name for c in self.table.columns if c.type == kind)
 
-    def encode(self, rows: Iterable[Any]) -> Iterator[tuple[int, bytes, frozenset[str]]]:
-        """JSON arrays of up to `CHUNK` rows: how many, the text, and columns that are new."""
+    def encode(
+        self, rows: Iterable[Any], seen: int = 0
+    ) -> Iterator[tuple[int, bytes, frozenset[str]]]:
+        """JSON arrays of up to `CHUNK` rows: how many, the text, and columns that are new.
+
+        `seen` rows of the same object came before these.
+        """
         chunk: list[Any] = []
-        seen = 0
         for row in _each(rows):
             chunk.append(row)
             if len(chunk) == CHUNK:

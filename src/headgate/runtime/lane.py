@@ -32,9 +32,9 @@ QUICK_SECONDS = 0.0002
 QUICK_SLICE = 100
 # Threads that fight for the interpreter look slower than they are, so a few entries are tried on
 # the loop's own thread now and then, unless that could hold it up.
-TRY_SECONDS = 0.002
+TRY_SECONDS = 0.01
 TRY_SLICE = 8
-TRY_EVERY_SECONDS = 5.0
+TRY_EVERY_SECONDS = 2.0
 RESCAN_SECONDS = 2.0
 INDEPENDENT_COMMITTERS = 4
 LOGGED_PER_BATCH = 5
@@ -151,12 +151,14 @@ class Lane:
         at, size = 0, TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
         while at < len(attempts):
             part = attempts[at : at + size]
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.thread_time()
             self._hand_over([a for a in part if self._handle_one(a)])
             pace = (time.perf_counter() - began) / len(part)
+            busy = (time.thread_time() - busy) / len(part)
             self.crew.learn(pace, weight=0.5)
             at, size = at + size, QUICK_SLICE
-            if pace > QUICK_SECONDS:
+            # Busy, and not waiting for anything: a thread would gain nothing.
+            if busy > QUICK_SECONDS or pace > 3 * busy + QUICK_SECONDS:
                 self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
                 self.crew.submit(attempts[at:])
                 return

@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ from headgate.ledger import call, gate, inbox
 from headgate.ledger import worker as workers
 from headgate.ledger.gate import Claim
 from headgate.model.pipeline import Pipeline
-from headgate.model.ports import Change
+from headgate.model.ports import Change, Chunks
 from headgate.model.verdict import Quarantine, Release, Retry, Verdict
 from headgate.pg import Database, Link
 from headgate.pg.driver import PostgresError, sqlstate
@@ -257,20 +257,19 @@ async def _prepare(path: Path, attempt: Attempt, tuning: Tuning) -> None:
 def _tell_effects(told: Rehearsal, attempt: Attempt, rows: int) -> None:
     if attempt.object is not None:
         told.size, told.digest = attempt.object.size, attempt.object.digest
-    counts: dict[str, int] = (attempt.facts or {}).get("rows", {})
+    made = attempt.rows or {}
     told.rows = [
-        Rows(table, counts[table], list(itertools.islice(_decoded(chunks), rows)))
-        for table, chunks in (attempt.rows or {}).items()
-        if table in counts
+        Rows(table, count, list(itertools.islice(_decoded(made.get(table, [])), rows)))
+        for table, count in (attempt.counts or {}).items()
     ]
     told.artifacts = [
         Made(a["name"], a["size"], a["digest"], a["media_type"]) for a in attempt.artifacts or ()
     ]
 
 
-def _decoded(chunks: Sequence[bytes]) -> Iterator[dict[str, Any]]:
-    for chunk in chunks:
-        yield from orjson.loads(chunk)
+def _decoded(chunks: Chunks) -> Iterator[dict[str, Any]]:
+    for n in range(len(chunks)):
+        yield from orjson.loads(chunks[n])
 
 
 def _where(error: BaseException) -> str | None:
