@@ -40,7 +40,7 @@ def test_a_child_killed_at_any_point_leaves_one_effect(place: Place, point: Poin
     _is_whole(place, good)
 
 
-@pytest.mark.parametrize("point", ["fetched#7", "handled#3", "staged#5", "before:finalize#2"])
+@pytest.mark.parametrize("point", ["handled#3", "before:finalize#2"])
 def test_a_worker_killed_among_many_leaves_one_effect(place: Place, point: str) -> None:
     """Some entries are settled, some are at work, some are untouched: each has one effect."""
     place.put(*GOOD)

@@ -25,8 +25,6 @@ from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
 from headgate.runtime.verify import verify
 
-ROOT = Path(__file__).parents[2]
-
 PIPELINE = '''
 import ctypes, os, signal, time
 from typing import TypedDict
