@@ -60,3 +60,17 @@ def test_a_pipeline_broken_while_it_runs_stops_up_and_loses_nothing(place: Place
     (place.folder / "load.py").write_text(good)
     place.run()
     place.is_exact(["kill_once-1", "plain-1"])
+
+
+def test_workers_that_cannot_begin_are_not_started_for_ever(place: Place) -> None:
+    """The file imports once and never again: `up` gives up and says so, and nothing is lost."""
+    good = (place.folder / "load.py").read_text()
+    once = "import os\nif os.path.exists('seen'):\n    os._exit(3)\nopen('seen', 'w').close()\n"
+    (place.folder / "load.py").write_text(once + good)
+    place.put("plain-1")
+    told = place.up().ends(2)
+    assert told["error"] == "UsageError"
+    assert "exit code 3" in told["text"]
+    (place.folder / "load.py").write_text(good)
+    place.run()
+    place.is_exact(["plain-1"])

@@ -33,7 +33,6 @@ from .settlement import Settlement, database_now
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed, driver.LockNotAvailable)
-_BEGUN = "SELECT set_config('idle_in_transaction_session_timeout', $1, true)"
 
 Judge = Callable[[Settlement, BaseException], Verdict]
 
@@ -139,10 +138,8 @@ class Settler:
     async def _once(self, batch: list[Settlement]) -> set[int]:
         at = self._at
         failing = not any(isinstance(s.verdict, Finalized) for s in batch)
-        async with self._db.transaction() as link:
-            # Who is stopped in here holds locks that others wait for, beyond any lease. Twice as
-            # long as a handler may take between two statements, and Postgres ends it for them.
-            await link.execute(_BEGUN, f"{2000 * self._apply_seconds:.0f}ms")
+        # A handler may take a while between two statements, but not longer than it may run.
+        async with self._db.transaction(idle_seconds=2 * self._apply_seconds) as link:
             if self._serial and not failing:
                 await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
             claims = sorted((s.claim for s in batch), key=lambda c: c.id)

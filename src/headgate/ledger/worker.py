@@ -47,11 +47,14 @@ async def register(db: Database, name: str, lease_seconds: float) -> int:
     return await db.fetchval(Q.register, name, here(), os.getpid(), lease_seconds)
 
 
-async def bury_dead_here(db: Database) -> list[int]:
-    """Free the work of workers of this host whose process is gone: no need to wait for a lease."""
+async def bury_dead_here(db: Database, spare: Collection[int] = ()) -> list[int]:
+    """Free the work of workers of this host whose process is gone: no need to wait for a lease.
+
+    `spare` are left to whoever knows better what they were doing when they died.
+    """
     buried: list[int] = []
     for row in await db.fetch(Q.unburied, here()):
-        gone = _is_gone(row["pid"])
+        gone = row["id"] not in spare and _is_gone(row["pid"])
         if gone and await bury(db, row["id"], "process gone", running=None):
             buried.append(row["id"])
     return buried

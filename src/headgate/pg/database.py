@@ -23,6 +23,8 @@ from headgate.pg.link import SCHEMA, Link, is_away, quoted
 
 CONNECT_SECONDS = 15.0
 
+IDLE_SECONDS = 120.0
+
 
 class Database:
     """A pool of connections to one ledger. Open it with `Database.open`."""
@@ -110,8 +112,11 @@ class Database:
                 await self._pool.release(raw)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Link]:
+    async def transaction(self, *, idle_seconds: float = IDLE_SECONDS) -> AsyncGenerator[Link]:
         """BEGIN … COMMIT around the block; an exception or a cancellation rolls back.
+
+        A process that is stopped in here holds locks that others wait for, beyond any lease. After
+        `idle_seconds` without a statement, Postgres ends the transaction for them.
 
         Leaving normally means committed. `LedgerUnavailable` means not applied, unless its
         reason is `commit_unknown`. A task cancelled during COMMIT still finds out first, leaves
@@ -119,7 +124,10 @@ class Database:
         """
         async with self.connection() as link:
             try:
-                await link.execute("BEGIN")
+                await link.execute(
+                    "BEGIN; SET LOCAL idle_in_transaction_session_timeout ="
+                    f" {round(idle_seconds * 1000)}"
+                )
                 yield link
             except BaseException:
                 link.committed = False

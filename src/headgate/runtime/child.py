@@ -22,7 +22,7 @@ from headgate.telemetry.log import Format, configure, get_logger
 from headgate.telemetry.relay import Collector
 
 from . import station
-from .job import Job, Message
+from .job import LEDGER_AWAY, Job, Message
 from .ledger_home import connected
 from .load import load
 from .loop import run
@@ -66,7 +66,7 @@ class Child:
             return 2
         except LedgerUnavailable as error:
             get_logger("headgate").warning("ledger away", why=str(error))
-            return 1
+            return LEDGER_AWAY
         finally:
             telling.cancel()
             stop_listening()

@@ -18,6 +18,9 @@ from .tuning import Tuning
 
 VARIABLE = "HEADGATE_CHILD_JOB"
 
+# How a child ends that found the ledger away: it is worth starting another one.
+LEDGER_AWAY = 75
+
 Kind = Literal["check", "watch", "work"]
 
 

@@ -37,6 +37,7 @@ from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Change, Chunks
 from headgate.model.verdict import Quarantine, Release, Retry, Verdict
 from headgate.pg import Database, Link
+from headgate.pg.database import IDLE_SECONDS
 from headgate.pg.driver import PostgresError, sqlstate
 from headgate.pipeline import Attempt, Path
 from headgate.sources.directory import Directory, hint_of
@@ -131,9 +132,9 @@ class ScratchDatabase(Database):
             self._undoing = False
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Link]:
+    async def transaction(self, *, idle_seconds: float = IDLE_SECONDS) -> AsyncGenerator[Link]:
         if not self._undoing:
-            async with super().transaction() as link:
+            async with super().transaction(idle_seconds=idle_seconds) as link:
                 yield link
             return
         async with self.connection() as link:

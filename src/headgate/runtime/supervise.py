@@ -24,7 +24,7 @@ from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
 
 from .brood import NEVER_TIGHT_SECONDS, Brood, Started
-from .job import Message
+from .job import LEDGER_AWAY, Message
 from .lane import slots
 from .ledger_home import Ledger, connected
 from .sweep import Sweeper
@@ -33,6 +33,8 @@ from .tuning import Tuning
 log = get_logger("headgate.up")
 
 DEADLINE_GRACE_SECONDS = 1.0
+STILLBORN_SECONDS = 10.0
+STILLBORN_AT_MOST = 8
 _FATAL = {e.reason: e for e in (PipelineError, ConfigError, LedgerRefused, UsageError)}
 
 Tick = Callable[[Database], Awaitable[None]]
@@ -97,7 +99,8 @@ class Supervisor:
         self._brood = Brood(
             targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set
         )
-        self._sweeper = Sweeper(db, tuning)
+        self._sweeper = Sweeper(db, tuning, self._own_workers)
+        self._stillborn = 0
 
     async def run(self, *, until_idle: bool, on_tick: Tick | None) -> list[gate.Resting]:
         loop = asyncio.get_running_loop()
@@ -180,6 +183,9 @@ class Supervisor:
         await self._bury()
         if not ended or self._stops or self._fatal is not None:
             return
+        self._give_up_on(ended)
+        if self._fatal is not None:
+            return
         # Children that die as soon as they live are started ever more slowly.
         lived = min(time.monotonic() - c.began for c in ended)
         least, most = NEVER_TIGHT_SECONDS
@@ -192,6 +198,23 @@ class Supervisor:
             else:
                 self._quiet = False
                 self._brood.start(child.kind)
+
+    def _give_up_on(self, ended: list[Started]) -> None:
+        """Children that cannot even begin: say so instead of trying for ever."""
+        for child in ended:
+            began = child.workers or time.monotonic() - child.began > STILLBORN_SECONDS
+            if began or child.exit_code == LEDGER_AWAY:
+                self._stillborn = 0
+            else:
+                self._stillborn += 1
+            if self._stillborn >= STILLBORN_AT_MOST:
+                self._fatal = UsageError(
+                    f"processes end before they begin (exit code {child.exit_code})",
+                    hint="Their last words are above. `headgate doctor` looks at the rest.",
+                )
+
+    def _own_workers(self) -> set[int]:
+        return {w for c in [*self._brood.children, *self._unburied] for w in c.workers}
 
     async def _bury(self, *, innocent: bool = False) -> None:
         for child in list(self._unburied):

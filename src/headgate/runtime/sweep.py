@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable, Collection
 
 import orjson
 
@@ -30,8 +31,14 @@ log = get_logger("headgate.sweep")
 class Sweeper:
     """Cleans up after everyone."""
 
-    def __init__(self, db: Database, tuning: Tuning) -> None:
+    def __init__(
+        self,
+        db: Database,
+        tuning: Tuning,
+        own_workers: Callable[[], Collection[int]] = lambda: (),
+    ) -> None:
         self._db = db
+        self._own_workers = own_workers
         self._tuning = tuning
         self._stores: dict[str, Store] = {}
         self._anchor_at = 0.0
@@ -52,6 +59,8 @@ class Sweeper:
         """One round."""
         for worker in await workers.bury_expired(self._db):
             log.warning("worker buried: its lease expired", worker=worker)
+        for worker in await workers.bury_dead_here(self._db, self._own_workers()):
+            log.warning("worker buried: its process is gone", worker=worker)
         now = asyncio.get_running_loop().time()
         if now >= self._collect_at:
             self._collect_at = now + min(self._tuning.grace_seconds / 4, 300.0)
