@@ -41,6 +41,7 @@ WITHOUT = {
     "ledger/inbox.py:register": "no entry is touched, and registering again changes nothing",
     "ledger/rows.py:prepare": "the user's table, before any work; doing it again changes nothing",
     "ledger/object.py:collect": "COLLECTED is between the bytes and the row; both may be repeated",
+    "ledger/audit_objects.py:_page": "only reads, under settings of its own",
     "runtime/rehearse.py:transaction": "hands on the transaction of whoever rehearses",
 }
 

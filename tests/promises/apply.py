@@ -103,7 +103,7 @@ async def test_one_percent_of_poison_costs_its_chunk_and_not_the_batch(
     await world.run(p)
     aside = await world.quarantined()
     assert len(aside) == 20
-    assert {reason for _, reason, _ in aside} <= {"poison", "CheckViolationError"}
+    assert {reason for _, reason, _ in aside} <= {"poison", "refused_by_database"}
     assert await effects(world) == ["good"] * 1980
     assert (await world.outcomes())["finalized"] == 1980
     good = "SELECT max(attempt) FROM headgate.journal WHERE outcome = 'finalized'"
@@ -263,7 +263,7 @@ async def test_deferred_statements_keep_their_order_and_their_blame(world: World
     await world.run(p)
     assert await world.rows("SELECT n FROM counter") == [(99,)]
     ((_, reason, _),) = await world.quarantined()
-    assert reason == "DivisionByZeroError"
+    assert reason == "refused_by_database"
     assert (
         await world.val(
             "SELECT convert_from(data, 'UTF8') FROM headgate.entry e"

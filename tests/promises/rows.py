@@ -227,7 +227,7 @@ async def test_a_constraint_of_the_users_own_costs_only_the_entry_that_breaks_it
     await world.run(p)
     assert await world.count("reading") == 197
     aside = await world.quarantined()
-    assert [reason for _, reason, _ in aside] == ["CheckViolationError"] * 3
+    assert [reason for _, reason, _ in aside] == ["refused_by_database"] * 3
     assert all("reading_mm_check" in error for _, _, error in aside)
     ended = await world.outcomes()
     assert ended["finalized"] == 197

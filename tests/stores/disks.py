@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import struct
 import subprocess
 from collections.abc import Iterator
@@ -46,6 +47,8 @@ class Machine:
 
     def __init__(self, tmp: Path) -> None:
         _need_root()
+        if shutil.which("mkfs.ext4") is None:
+            pytest.skip("NOT TESTED: no mkfs.ext4 here")
         self._image, self.disk = tmp / "disk.img", tmp / "disk"
         self.disk.mkdir()
         with self._image.open("wb") as image:

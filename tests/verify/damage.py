@@ -30,7 +30,14 @@ async def rewrite_a_line_and_its_hash(world: World) -> None:
     )
     assert row is not None
     line = journal.Line(
-        row["entry"], row["fence"], Status.SKIPPED, 1, row["worker"], "stale", row["steps"]
+        row["entry"],
+        row["fence"],
+        Status.SKIPPED,
+        1,
+        row["worker"],
+        "stale",
+        row["steps"],
+        row["doc"],
     )
     await world.db.execute(
         "UPDATE headgate.journal SET reason = 'stale', hash = $2 WHERE entry = $1",

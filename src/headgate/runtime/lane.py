@@ -38,6 +38,7 @@ TRY_EVERY_SECONDS = 2.0
 RESCAN_SECONDS = 2.0
 INDEPENDENT_COMMITTERS = 4
 LOGGED_PER_BATCH = 5
+FIRST_PAUSE_SECONDS = 0.05
 
 log = get_logger("headgate.work")
 
@@ -235,16 +236,18 @@ class Lane:
                 self._settled()
 
     async def _settle(self, batch: list[Attempt]) -> None:
-        pause = 0.05
+        pause = FIRST_PAUSE_SECONDS
         loop = asyncio.get_running_loop()
         began = loop.time()
         while True:
             try:
                 settlements = await self.path.settle(batch)
                 break
-            except LedgerUnavailable:
+            except LedgerUnavailable as error:
                 # What the handlers did is still here; the fence decides whether it still counts.
                 emit(OUTAGE)
+                if pause == FIRST_PAUSE_SECONDS:
+                    log.warning("the ledger is away, waiting for it", why=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
         self.path.finish(batch)
