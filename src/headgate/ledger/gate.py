@@ -16,6 +16,8 @@ from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
 from headgate.pg import Database, Link, driver, queries
 
+from .arrays import column
+
 Q = queries.load(__file__)
 
 NO_LEASE = "HG001"
@@ -185,7 +187,7 @@ async def leave(
     link: Link, pipeline: int, worker: int, ids: Sequence[int], fences: Sequence[int]
 ) -> tuple[int, set[int]]:
     """The fence check: a new batch number, and which of `ids` were still ours and are gone now."""
-    row = await link.fetchrow(LEAVE, pipeline, worker, ids, fences)
+    row = await link.fetchrow(LEAVE, pipeline, worker, ids, column(list(fences)))
     assert row is not None
     return row["batch"], set(row["held"])
 

@@ -114,7 +114,8 @@ BEGIN
     batch := nextval('headgate.batch');
     WITH gone AS (
         DELETE FROM headgate.work g WHERE g.ctid = ANY (ARRAY(
-            SELECT o.ctid FROM unnest(ids, fences) AS t(id, fence)
+            SELECT o.ctid
+            FROM unnest(ids, headgate.spread(fences, cardinality(ids))) AS t(id, fence)
             CROSS JOIN LATERAL (
                 SELECT x.ctid FROM headgate.work x
                 WHERE x.pipeline = p AND x.id = t.id AND x.fence = t.fence AND x.worker = w

@@ -19,6 +19,8 @@ from headgate.model.identity import change_key, fingerprint
 from headgate.model.ports import Change, Known
 from headgate.pg import Database, Link, queries
 
+from .arrays import column
+
 Q = queries.load(__file__)
 
 RECEIVE = (
@@ -150,14 +152,14 @@ async def _receive(
         len(envelopes) - len(differing),
         keys,
         [e.uri for e, _ in told],
-        [e.event_time for e, _ in told],
-        [e.received_at for e, _ in told],
+        column([e.event_time for e, _ in told]),
+        column([e.received_at for e, _ in told]),
         [f for _, f in told],
-        [e.kind == "removed" for e, _ in told],
-        [e.sequence for e, _ in told],
+        column([e.kind == "removed" for e, _ in told]),
+        column([e.sequence for e, _ in told]),
         [e.subject or e.uri for e, _ in told],
         [e.document() for e, _ in told],
-        [e.data for e, _ in told],
+        column([e.data for e, _ in told]),
     )
     assert row is not None
     known_keys = frozenset(k.hex() for k in row["known"] or ())

@@ -11,11 +11,15 @@ CREATE OR REPLACE FUNCTION headgate.receive(
     OUT admitted bigint, OUT known bytea[], OUT conflicting bytea[])
 LANGUAGE plpgsql AS $$
 DECLARE
+    many  int := cardinality(keys);
     fresh bytea[];
 BEGIN
     WITH admit AS (
         INSERT INTO headgate.entry (pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
-        SELECT p, t.* FROM unnest(keys, uris, event_times, received, prints, gone, sequences, envelopes, datas) AS t
+        SELECT p, t.* FROM unnest(
+            keys, uris, headgate.spread(event_times, many), headgate.spread(received, many),
+            prints, headgate.spread(gone, many), headgate.spread(sequences, many), envelopes,
+            headgate.spread(datas, many)) AS t
         ON CONFLICT (pipeline, key) DO NOTHING
         RETURNING id, entry.key),
     enqueue AS (

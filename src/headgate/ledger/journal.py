@@ -16,6 +16,8 @@ import orjson
 from headgate.model.entry import Status
 from headgate.pg import Link, queries
 
+from .arrays import column
+
 Q = queries.load(__file__)
 
 SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
@@ -74,13 +76,13 @@ async def seal(link: Link, batch: int, lines: Sequence[Line]) -> int:
         SEAL,
         batch,
         [x.entry for x in lines],
-        [x.fence for x in lines],
-        [x.outcome for x in lines],
-        [x.attempt for x in lines],
-        [x.worker for x in lines],
-        [x.reason for x in lines],
-        [x.steps for x in lines],
-        [x.doc for x in lines],
+        column([x.fence for x in lines]),
+        column([x.outcome for x in lines]),
+        column([x.attempt for x in lines]),
+        column([x.worker for x in lines]),
+        column([x.reason for x in lines]),
+        column([x.steps for x in lines]),
+        column([x.doc for x in lines]),
         hashes,
         batch_digest(hashes),
     )

@@ -9,13 +9,17 @@ CREATE OR REPLACE FUNCTION headgate.seal(
     OUT pos bigint, OUT xid bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
+    many       int := cardinality(entries);
     last_pos   bigint;
     last_chain bytea;
 BEGIN
     INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, worker, at, reason, steps, doc, hash)
     SELECT for_batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
            clock_timestamp(), t.reason, t.steps, t.doc, t.hash
-    FROM unnest(entries, fences, outcomes, tries, w, reasons, paths, docs, hashes) WITH ORDINALITY
+    FROM unnest(
+        entries, headgate.spread(fences, many), headgate.spread(outcomes, many),
+        headgate.spread(tries, many), headgate.spread(w, many), headgate.spread(reasons, many),
+        headgate.spread(paths, many), headgate.spread(docs, many), hashes) WITH ORDINALITY
         AS t(entry, fence, outcome, attempt, worker, reason, steps, doc, hash, n);
 
     PERFORM pg_advisory_xact_lock(1751606888, 0);

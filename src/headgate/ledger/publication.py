@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from headgate.pg import Database, Link, queries
 
+from .arrays import column
+
 Q = queries.load(__file__)
 
 PUBLISH = (
@@ -45,12 +47,12 @@ async def publish(
         deployment,
         [p.entry for p in told],
         [p.uri for p in told],
-        [p.version for p in told],
-        [p.predecessor for p in told],
-        [p.removed for p in told],
+        column([p.version for p in told]),
+        column([p.predecessor for p in told]),
+        column([p.removed for p in told]),
         [p.content for p in told],
         [p.effect for p in told],
-        [p.artifacts for p in told],
+        column([p.artifacts for p in told]),
         any(p.predecessor is not None for p in told),
     )
     return set(lost)

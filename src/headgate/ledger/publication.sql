@@ -9,8 +9,10 @@ CREATE OR REPLACE FUNCTION headgate.publish(
     gone boolean[], contents bytea[], effects bytea[], named text[], moves boolean) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
+    many int := cardinality(entries);
     lost bigint[] := '{}';
 BEGIN
+    predecessors := headgate.spread(predecessors, many);
     IF moves THEN
         PERFORM FROM headgate.publication o
         WHERE o.entry = ANY (predecessors) ORDER BY o.uri FOR UPDATE;
@@ -34,7 +36,9 @@ BEGIN
         (entry, pipeline, deployment, uri, version, predecessor, removed, content, effect, artifacts)
     SELECT t.entry, p, deployed, t.uri, t.version, t.predecessor, t.removed, t.content, t.effect,
            t.artifacts::jsonb
-    FROM unnest(entries, uris, versions, predecessors, gone, contents, effects, named)
+    FROM unnest(
+        entries, uris, headgate.spread(versions, many), predecessors,
+        headgate.spread(gone, many), contents, effects, headgate.spread(named, many))
         AS t(entry, uri, version, predecessor, removed, content, effect, artifacts);
     RETURN lost;
 END $$ SET enable_seqscan = off SET enable_mergejoin = off;

@@ -21,6 +21,8 @@ from headgate.model.ports import Chunks
 from headgate.model.rows import IDENTIFIER, Table
 from headgate.pg import Database, Link, driver
 
+from .arrays import column
+
 UNIQUE = """
     SELECT EXISTS (
         SELECT FROM pg_index i
@@ -43,7 +45,7 @@ def _name(table: Table) -> str:
     return ".".join(_quote(p) for p in (table.schema, table.name) if p is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Produced:
     """Rows of one table that one entry stands for, as JSON arrays."""
 
@@ -71,7 +73,9 @@ class RowsTable:
         self._upsert = f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
             SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
-            FROM unnest($1::bigint[], $2::timestamptz[], $3::text[]) AS e(entry, at, rows),
+            FROM unnest(
+                    $1::bigint[], headgate.spread($2::timestamptz[], cardinality($1::bigint[])),
+                    $3::text[]) AS e(entry, at, rows),
                  jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
             ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
             ON CONFLICT ({key}) DO UPDATE SET {updates}
@@ -143,8 +147,8 @@ class RowsTable:
     async def add_columns(self, link: Link, new: frozenset[str]) -> None:
         """Columns that the data has and the schema has not, as text (`new_columns="add"`)."""
         name = _name(self.table)
-        for column in sorted(new - self._added):
-            await link.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_quote(column)} text")
+        for added in sorted(new - self._added):
+            await link.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_quote(added)} text")
         self._added |= new
         key = ", ".join(_quote(k) for k in self.table.key)
         columns = [_quote(c.name) for c in self.table.columns] + [
@@ -176,7 +180,7 @@ class RowsTable:
                 await link.execute(
                     self._upsert,
                     [p.entry for p, _ in group],
-                    [p.at for p, _ in group],
+                    column([p.at for p, _ in group]),
                     [chunk.decode() for _, chunk in group],
                 )
 

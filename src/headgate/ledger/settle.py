@@ -168,18 +168,20 @@ class Settler:
             for settlement, error in failed:
                 settlement.verdict = self._judge(settlement, error)
         else:
-            for table in self._tables:
-                await table.lock(link, _produced(table, ready))
-            await self._rows(link, ready)
+            await self._rows(link, ready, agree=True)
         reached(Point.EFFECTS)
 
-    async def _rows(self, link: Link, ready: Sequence[Settlement]) -> None:
-        for table in self._tables:
+    async def _rows(self, link: Link, ready: Sequence[Settlement], *, agree: bool = False) -> None:
+        made = [(table, _produced(table, ready)) for table in self._tables]
+        if agree:  # all locks before the first row, in the order the tables were declared
+            for table, produced in made:
+                await table.lock(link, produced)
+        for table, produced in made:
             label = table.table.label
             for s in ready:
-                if s.added.get(label):
+                if s.added and s.added.get(label):
                     await table.add_columns(link, s.added[label])
-            await table.write(link, _produced(table, ready))
+            await table.write(link, produced)
 
     async def _promote(self, link: Link, live: list[Settlement]) -> None:
         ready = [s for s in live if isinstance(s.verdict, Finalized)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 
@@ -77,7 +78,7 @@ class Lane:
         commit_slot = first_slot + tuning.concurrency + 1
         self._commit_slots = list(range(commit_slot, commit_slot + INDEPENDENT_COMMITTERS))
         self._tasks: set[asyncio.Task[None]] = set()
-        self._prepared: list[Attempt] = []
+        self._prepared: deque[Attempt] = deque()
         self.crew = Crew(
             0 if self._is_async else tuning.concurrency, marker, first_slot, path.prepare
         )
@@ -227,7 +228,7 @@ class Lane:
             await self.crew.ready.wait()
             batch = self.crew.take(most)
             while self._prepared and len(batch) < most:
-                batch.append(self._prepared.pop(0))
+                batch.append(self._prepared.popleft())
             if self._prepared:
                 self.crew.ready.set()
             if batch:

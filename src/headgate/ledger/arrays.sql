@@ -1,0 +1,6 @@
+-- function: spread
+-- A column whose rows all say the same travels as an array of one element. Here it is whole again.
+CREATE OR REPLACE FUNCTION headgate.spread(told anyarray, n int) RETURNS anyarray
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN cardinality(told) = 1 AND n > 1 THEN array_fill(told[1], ARRAY[n]) ELSE told END
+$$;
