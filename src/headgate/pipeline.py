@@ -31,7 +31,7 @@ from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.publication import Publication
 from headgate.ledger.rows import RowsTable
-from headgate.ledger.run import RunNow
+from headgate.ledger.run import RunNow, mishap
 from headgate.ledger.settle import Settler
 from headgate.ledger.settlement import NOTHING, Settlement, database_now
 from headgate.model.artifact import artifacts_of, chunks_of
@@ -145,14 +145,14 @@ class Path:
             attempt.verdict = verdict
             if isinstance(verdict, Skipped) and attempt.claim.head is not None:
                 attempt.note("head", attempt.claim.head.entry)  # what it was compared with
-        except Exception as error:  # a handler may raise anything; its class is its fate
-            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+        except BaseException as raised:  # a handler may raise anything; its class is its fate
+            attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
 
     def _gate(self, claim: Claim) -> Verdict | None:
         """Is there anything to do, by what the claim saw?"""
         head = claim.head
         if head is not None and not is_newer(
-            claim.sequence, claim.event_time, claim.id, head.sequence, head.event_time, head.entry
+            claim.sequence, claim.event_time, claim.id, head.sequence, head.event_time, head.seen
         ):
             return Skipped("stale")
         if not claim.removed:
@@ -258,7 +258,7 @@ class Path:
                 attempt.objects = [(digest, generations[digest][0]) for digest in spools]
                 if attempt.object is not None and attempt.content in spools:
                     attempt.object.moved(self._store.path(attempt.content))
-            except errors.HeadgateError as error:
+            except Exception as error:
                 attempt.objects = None
                 attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
@@ -293,7 +293,11 @@ class Path:
     def _ending(self, attempt: Attempt) -> Settlement:
         """The same one however often an outage makes us come back: it knows what was committed."""
         if attempt.settlement is None:
-            attempt.settlement = self._settlement(attempt)
+            try:
+                attempt.settlement = self._settlement(attempt)
+            except Exception as error:  # what cannot be written is this entry's, not the batch's
+                attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+                attempt.settlement = self._settlement(attempt)
         return attempt.settlement
 
     def _settlement(self, attempt: Attempt) -> Settlement:
@@ -342,8 +346,11 @@ class Path:
     def _preview(self, obj: Object | None) -> str | None:
         if obj is None:
             return None
-        with obj.open() as body:
-            return self._masker.preview(body.read(512))
+        try:
+            with obj.open() as body:
+                return self._masker.preview(body.read(512))
+        except OSError:  # the bytes are gone; the verdict is worth more than a look at them
+            return None
 
     def _judge_in_commit(self, settlement: Settlement, error: BaseException) -> Verdict:
         verdict = self._judge(settlement.claim, settlement.began, error)

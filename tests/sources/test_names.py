@@ -56,7 +56,7 @@ def test_a_name_of_any_bytes_can_be_told_and_read(folder: bytes, name: bytes):
 def test_a_name_too_long_for_an_envelope_is_logged_and_costs_no_neighbour(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    """A uri has at most 4096 characters; a longer one is refused aloud, once."""
+    """A uri has at most 2000 characters; a longer one is refused aloud, once."""
     folder = tmp_path
     for _ in range(6):
         folder = folder / ("ü" * 120)
@@ -68,7 +68,7 @@ def test_a_name_too_long_for_an_envelope_is_logged_and_costs_no_neighbour(
         (change,) = source.scan({}, NOW).changes
         assert source.scan({}, NOW).changes == [change]
     assert change.uri.endswith("/near.csv")
-    assert "4096" in caplog.text
+    assert "more than 2000 characters" in caplog.text
     assert len(caplog.messages) == 1
 
 

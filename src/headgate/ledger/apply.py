@@ -16,6 +16,7 @@ from headgate.model.pipeline import ApplyStep
 from headgate.pg import Link, driver
 from headgate.pg.link import is_away
 
+from .run import in_thread, mishap
 from .settlement import Settlement
 from .transaction import BlockingTx, Tx
 
@@ -86,7 +87,8 @@ async def _chunk(
                     await _flush(link, tx.deferred)
         except _NOBODYS_FAULT:
             raise
-        except Exception as error:
+        except BaseException as raised:
+            error = mishap(raised)
             _wait_out(link, tx.failed or error)
             # The handler may also raise a TimeoutError of its own.
             if limit.expired():
@@ -147,4 +149,4 @@ async def _call(step: ApplyStep, tx: Tx, settlement: Settlement) -> None:
         else:
             blocking = BlockingTx(tx, asyncio.get_running_loop())
             args = (blocking, obj, run)
-            await asyncio.to_thread(step.step.function, *args[: step.step.takes])
+            await in_thread(step.step.function, *args[: step.step.takes])

@@ -11,7 +11,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.object import Artifact, Object
 from headgate.model.ports import Chunks, Spool
-from headgate.model.verdict import Finalized, Verdict
+from headgate.model.verdict import Finalized, Quarantine, Verdict
 
 from .gate import Claim
 from .run import RunNow
@@ -59,6 +59,12 @@ class Attempt:
 
     def made(self, artifact: Artifact, spool: Spool, by: str) -> None:
         """A file that a transform made, once all of it is in its spool."""
+        for what, text in (("name", artifact.name), ("media type", artifact.media_type)):
+            if not _is_storable(text):
+                raise EffectRefused(
+                    f"{by} made an artifact whose {what} cannot be stored: {text!a}",
+                    hint="use text without NUL characters and without lone surrogates",
+                )
         self.artifacts = self.artifacts or []
         if any(a["name"] == artifact.name for a in self.artifacts):
             raise EffectRefused(f"{by} made two artifacts called {artifact.name!r}")
@@ -105,6 +111,11 @@ class Attempt:
             before = self.added or {}
             self.added = {**before, table: before.get(table, frozenset()) | added}
 
+    def give_up(self, error: BaseException) -> None:
+        """Its failure could not even be judged: a person has to look, and nothing is published."""
+        kind = type(error).__name__
+        self.verdict = Quarantine("permanent", kind, f"its failure could not be judged: {kind}")
+
     def said(self) -> Mapping[str, Any]:
         """What the journal says about this attempt."""
         if not self.counts:
@@ -120,3 +131,10 @@ class Attempt:
     def discard(self) -> None:
         for spool in (self.spools or {}).values():
             spool.discard()
+
+
+def _is_storable(text: object) -> bool:
+    # Neither JSON nor Postgres has half a character, and jsonb has no NUL.
+    if not isinstance(text, str) or "\0" in text:
+        return False
+    return not any("\ud800" <= character <= "\udfff" for character in text)

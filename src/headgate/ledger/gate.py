@@ -31,7 +31,10 @@ STAY = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The publication that is current for the entry's uri, as the claim saw it."""
+    """The publication that is current for the entry's uri, as the claim saw it.
+
+    `sequence` and `event_time` are those of `seen`: the last change that left it as it is.
+    """
 
     entry: int
     version: int
@@ -40,6 +43,7 @@ class Head:
     effect: bytes
     sequence: str | None
     event_time: datetime
+    seen: int
 
 
 @dataclass(slots=True, eq=False)
@@ -165,6 +169,7 @@ def _claim(  # the order of columns is claim()'s in gate.sql
     head_effect: bytes,
     head_sequence: str | None,
     head_event_time: datetime,
+    head_seen: int,
 ) -> Claim:
     current = None
     if head is not None:
@@ -176,6 +181,7 @@ def _claim(  # the order of columns is claim()'s in gate.sql
             head_effect,
             head_sequence,
             head_event_time,
+            head_seen,
         )
     return Claim(
         pipeline, worker, id, fence, attempts, deaths, alone, subject, first_at, claimed_at, waited,

@@ -25,7 +25,7 @@ RETURNS TABLE (
     key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
     sequence text, envelope bytea, data bytea,
     head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
-    head_sequence text, head_event_time timestamptz)
+    head_sequence text, head_event_time timestamptz, head_seen bigint)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -57,19 +57,33 @@ BEGIN
         single := cardinality(due) > 0;
     END IF;
     IF NOT single THEN
-        -- Retries take at most half, so that they cannot starve what is new. While something is
-        -- down, one entry at a time goes and looks.
+        -- Retries take at most half, so that they cannot starve what is new.
         due := ARRAY(
             SELECT o.ctid FROM headgate.work o
             WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND NOT o.alone
+              AND o.upstream IS NULL
               AND NOT EXISTS (
                 SELECT FROM headgate.work b
                 WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
-              AND (o.upstream IS NULL OR o.id = (
-                SELECT u.id FROM headgate.work u WHERE u.upstream = o.upstream
-                ORDER BY u.worker IS NULL, u.due_at, u.id LIMIT 1))
             ORDER BY o.due_at LIMIT greatest(n / 2, 1) FOR UPDATE SKIP LOCKED);
+        -- While something is down, one entry at a time goes and looks.
+        due := due || ARRAY(
+            SELECT o.ctid FROM headgate.work o
+            WHERE o.id = ANY (ARRAY(
+                SELECT DISTINCT ON (u.upstream) u.id FROM headgate.work u
+                WHERE u.pipeline = p AND u.upstream IS NOT NULL AND u.due_at <= now_at
+                  AND u.worker IS NULL AND NOT u.alone
+                  AND NOT EXISTS (
+                    SELECT FROM headgate.work c
+                    WHERE c.upstream = u.upstream AND c.worker IS NOT NULL)
+                  AND NOT EXISTS (
+                    SELECT FROM headgate.work b
+                    WHERE b.subject = u.subject AND b.id <> u.id
+                      AND (b.worker IS NOT NULL OR (b.id < u.id AND coalesce(b.due_at, now_at) <= now_at)))
+                ORDER BY u.upstream, u.due_at LIMIT greatest(n - cardinality(due), 0)))
+              AND o.pipeline = p
+            FOR UPDATE SKIP LOCKED);
         fresh := ARRAY(
             SELECT o.ctid FROM headgate.work o
             WHERE o.pipeline = p AND o.id >= floor_id AND o.worker IS NULL AND o.due_at IS NULL
@@ -77,7 +91,7 @@ BEGIN
                 SELECT FROM headgate.work b
                 WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
-            ORDER BY o.pipeline, o.id LIMIT n - cardinality(due) FOR UPDATE SKIP LOCKED);
+            ORDER BY o.pipeline, o.id LIMIT greatest(n - cardinality(due), 0) FOR UPDATE SKIP LOCKED);
     END IF;
 
     RETURN QUERY
@@ -90,14 +104,15 @@ BEGIN
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            t.first_at, t.claimed_at, t.due_at IS NOT NULL, t.upstream,
            e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data,
-           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time
+           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id
     FROM taken t
     CROSS JOIN LATERAL (
         SELECT * FROM headgate.entry o WHERE o.id = t.id OFFSET 0) AS e
     LEFT JOIN LATERAL (
-        SELECT o.entry, o.version, o.removed, o.content, o.effect, x.sequence, x.event_time
+        SELECT o.entry, o.version, o.removed, o.content, o.effect, x.sequence, x.event_time, x.id
         FROM headgate.publication o CROSS JOIN LATERAL (
-            SELECT y.sequence, y.event_time FROM headgate.entry y WHERE y.id = o.entry OFFSET 0) AS x
+            SELECT y.id, y.sequence, y.event_time FROM headgate.entry y
+            WHERE y.id = coalesce(o.seen, o.entry) OFFSET 0) AS x
         WHERE o.pipeline = p AND o.uri = e.uri AND o.successor IS NULL OFFSET 0) AS h ON true
     ORDER BY t.id;
 END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off

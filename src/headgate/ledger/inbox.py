@@ -26,7 +26,7 @@ Q = queries.load(__file__)
 RECEIVE = (
     "SELECT * FROM headgate.receive($1, $2, $3, $4::bytea[], $5::text[], $6::timestamptz[],"
     " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[],"
-    " $13::bytea[])"
+    " $13::bytea[], $14::int[])"
 )
 NOTICE = (
     "SELECT uri, generation"
@@ -145,6 +145,11 @@ async def _receive(
             differing.append(envelope)
     keys = sorted(first)
     told = [first[key] for key in keys]
+    subjects = [e.subject or e.uri for e, _ in told]
+    ranks = None
+    if len(set(subjects)) < len(subjects):
+        order = {key: n for n, key in enumerate(first, 1)}
+        ranks = [order[key] for key in keys]
     row = await link.fetchrow(
         RECEIVE,
         pipeline,
@@ -157,9 +162,10 @@ async def _receive(
         [f for _, f in told],
         column([e.kind == "removed" for e, _ in told]),
         column([e.sequence for e, _ in told]),
-        [e.subject or e.uri for e, _ in told],
+        subjects,
         [e.document() for e, _ in told],
         column([e.data for e, _ in told]),
+        ranks,
     )
     assert row is not None
     known_keys = frozenset(k.hex() for k in row["known"] or ())

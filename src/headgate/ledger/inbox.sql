@@ -3,23 +3,34 @@
 -- Keys arrive sorted and without repeats; two receivers of the same keys would deadlock otherwise.
 -- Joins are pinned to hashing: the planner takes an array for ten rows and would loop over a
 -- thousand of them a thousand times.
+-- Where a subject comes several times, `ranks` says in which order it was told: entries are
+-- numbered in that order, since the gate takes them by number.
 -- Answers how many were new, the keys that were not, and those of them whose payload differs.
 CREATE OR REPLACE FUNCTION headgate.receive(
     p smallint, from_source text, deliveries bigint,
     keys bytea[], uris text[], event_times timestamptz[], received timestamptz[],
     prints bigint[], gone boolean[], sequences text[], subjects text[], envelopes bytea[], datas bytea[],
+    ranks int[],
     OUT admitted bigint, OUT known bytea[], OUT conflicting bytea[])
 LANGUAGE plpgsql AS $$
 DECLARE
     many  int := cardinality(keys);
+    ids   bigint[];
     fresh bytea[];
 BEGIN
+    IF ranks IS NOT NULL THEN
+        ids := ARRAY(SELECT nextval('headgate.entry_id_seq') FROM generate_series(1, many));
+    END IF;
     WITH admit AS (
-        INSERT INTO headgate.entry (pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
-        SELECT p, t.* FROM unnest(
+        INSERT INTO headgate.entry (id, pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
+        OVERRIDING SYSTEM VALUE
+        SELECT coalesce(ids[t.rank], nextval('headgate.entry_id_seq')), p, t.key, t.uri, t.event_time,
+               t.received_at, t.fingerprint, t.removed, t.sequence, t.envelope, t.data
+        FROM unnest(
             keys, uris, headgate.spread(event_times, many), headgate.spread(received, many),
             prints, headgate.spread(gone, many), headgate.spread(sequences, many), envelopes,
-            headgate.spread(datas, many)) AS t
+            headgate.spread(datas, many), ranks)
+            AS t(key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data, rank)
         ON CONFLICT (pipeline, key) DO NOTHING
         RETURNING id, entry.key),
     enqueue AS (
@@ -61,17 +72,21 @@ END $$ SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin =
 -- function: notice
 -- The compare-and-swap of a polled source: whoever saw the uri as it is known may number its next
 -- generation. The loser saw an older listing; it looks again and finds nothing new.
+-- Numbers go on where any source of the pipeline left off: a source that is renamed, or replaced by
+-- one that covers the same folder, must not use a number of its predecessor again.
 CREATE OR REPLACE FUNCTION headgate.notice(
     p smallint, from_source text, uris text[], hints text[], expected bigint[], gone boolean[])
 RETURNS TABLE (uri text, generation bigint)
 LANGUAGE sql AS $$
-    INSERT INTO headgate.listing AS l (pipeline, source, uri, hint, generation, removed)
-    SELECT p, from_source, t.uri, t.hint, t.expected + 1, t.gone
+    INSERT INTO headgate.listing AS l (pipeline, uri, source, hint, generation, removed)
+    SELECT p, t.uri, from_source, t.hint, 1 + greatest(t.expected, (
+               SELECT max(o.generation) FROM headgate.listing o WHERE o.pipeline = p AND o.uri = t.uri)),
+           t.gone
     FROM unnest(uris, hints, expected, gone) AS t(uri, hint, expected, gone)
     ORDER BY t.uri
-    ON CONFLICT (pipeline, source, uri) DO UPDATE
+    ON CONFLICT (pipeline, uri, source) DO UPDATE
         SET hint = excluded.hint, generation = excluded.generation, removed = excluded.removed
-        WHERE l.generation = excluded.generation - 1
+        WHERE l.generation = expected[array_position(uris, l.uri)]
     RETURNING l.uri, l.generation
 $$;
 

@@ -36,6 +36,3 @@ SELECT nextval('headgate.batch')
 
 -- name: head
 SELECT pos, chain FROM headgate.commit ORDER BY pos DESC LIMIT 1
-
--- name: is_sealed
-SELECT EXISTS (SELECT FROM headgate.commit WHERE batch = $1)

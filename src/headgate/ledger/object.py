@@ -6,6 +6,7 @@ finalize under the same generation. Condemn, commit, and only then delete.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from headgate.model.crash import reached
@@ -49,10 +50,23 @@ async def collect(
     async with db.transaction() as link:
         rows = await link.fetch(Q.condemned, most)
         for row in rows:
-            delete(row["uri"], row["digest"])
+            await _to_its_end(delete, row["uri"], row["digest"])
         if rows:
             reached(Point.COLLECTED)
             await link.execute(Q.forget, [r["store"] for r in rows], [r["digest"] for r in rows])
     if rows:
         emit(COLLECTED, len(rows))
     return len(rows)
+
+
+async def _to_its_end(delete: Callable[[str, bytes], None], uri: str, digest: bytes) -> None:
+    """Delete on a thread, and keep the row locked until that is over, cancelled or not.
+
+    Whoever waits for the row writes the bytes anew; a thread left behind would delete those.
+    """
+    deleting = asyncio.create_task(asyncio.to_thread(delete, uri, digest))
+    try:
+        await asyncio.shield(deleting)
+    except asyncio.CancelledError:
+        await asyncio.wait({deleting})
+        raise

@@ -58,6 +58,12 @@ async def publish(
     return set(lost)
 
 
+async def see(link: Link, heads: Sequence[tuple[int, int]]) -> None:
+    """Heads that were compared with a newer change of the same bytes: (head, change)."""
+    if heads:
+        await link.executemany(Q.see, sorted(heads))
+
+
 async def with_heads(db: Database, pipeline: int, publications: Sequence[Publication]) -> set[int]:
     """First versions whose uri has a head by now."""
     first = {p.uri: p.entry for p in publications if p.predecessor is None}

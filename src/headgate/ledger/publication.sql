@@ -43,10 +43,11 @@ BEGIN
     RETURN lost;
 END $$ SET enable_seqscan = off SET enable_mergejoin = off;
 
+-- name: see
+-- These changes brought the same bytes: the head has seen them.
+UPDATE headgate.publication o SET seen = $2 WHERE o.entry = $1 AND o.successor IS NULL
+
 -- name: taken
 -- Which of these uris have a head, whatever a claim saw.
 SELECT uri FROM headgate.publication
 WHERE pipeline = $1 AND uri = ANY ($2::text[]) AND successor IS NULL
-
--- name: head_of
-SELECT * FROM headgate.publication WHERE pipeline = $1 AND uri = $2 AND successor IS NULL

@@ -60,17 +60,17 @@ class RowsTable:
 
     def __init__(self, table: Table) -> None:
         self.table = table
-        self._added: set[str] = set()
-        name, key = _name(table), ", ".join(_quote(k) for k in table.key)
-        columns = [_quote(c.name) for c in table.columns]
-        self._assemble(name, key, columns)
+        self._take_back = f"DELETE FROM {_name(table)} WHERE _headgate_entry = ANY ($1::bigint[])"
+        self._plain = self._upsert(frozenset())
 
-    def _assemble(self, name: str, key: str, columns: list[str]) -> None:
+    def _upsert(self, added: frozenset[str]) -> str:
+        name, key = _name(self.table), ", ".join(_quote(k) for k in self.table.key)
+        columns = [_quote(n) for n in [*(c.name for c in self.table.columns), *sorted(added)]]
         listed = ", ".join(columns)
         updates = ", ".join(f"{c} = excluded.{c}" for c in [*columns, *(_quote(c) for c, _ in OWN)])
         mine = ", ".join("r." + _quote(k) for k in self.table.key)
         # Sorted by key: two committers then lock rows in the same order.
-        self._upsert = f"""
+        return f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
             SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
             FROM unnest(
@@ -82,7 +82,6 @@ class RowsTable:
             WHERE t._headgate_at IS NULL OR (t._headgate_at, t._headgate_entry)
                 <= (excluded._headgate_at, excluded._headgate_entry)
         """
-        self._take_back = f"DELETE FROM {name} WHERE _headgate_entry = ANY ($1::bigint[])"
 
     async def prepare(self, db: Database) -> None:
         """Create the table when it is not there; refuse one that cannot hold our rows."""
@@ -144,18 +143,6 @@ class RowsTable:
                 hint=f"run: ALTER TABLE {name} ADD UNIQUE ({key});",
             )
 
-    async def add_columns(self, link: Link, new: frozenset[str]) -> None:
-        """Columns that the data has and the schema has not, as text (`new_columns="add"`)."""
-        name = _name(self.table)
-        for added in sorted(new - self._added):
-            await link.execute(f"ALTER TABLE {name} ADD COLUMN IF NOT EXISTS {_quote(added)} text")
-        self._added |= new
-        key = ", ".join(_quote(k) for k in self.table.key)
-        columns = [_quote(c.name) for c in self.table.columns] + [
-            _quote(c) for c in sorted(self._added)
-        ]
-        self._assemble(name, key, columns)
-
     async def lock(self, link: Link, produced: Sequence[Produced]) -> None:
         """Agree with other committers on who locks which rows first.
 
@@ -170,15 +157,26 @@ class RowsTable:
             self.table.label,
         )
 
-    async def write(self, link: Link, produced: Sequence[Produced]) -> None:
-        """Replace what the objects' previous versions produced by what these ones do."""
+    async def write(
+        self, link: Link, produced: Sequence[Produced], added: frozenset[str] = frozenset()
+    ) -> None:
+        """Replace what the objects' previous versions produced by what these ones do.
+
+        `added` are columns that this data has and the schema has not (`new_columns="add"`); they
+        become text. They are not remembered: the transaction may be rolled back.
+        """
+        for name in sorted(added):
+            await link.execute(
+                f"ALTER TABLE {_name(self.table)} ADD COLUMN IF NOT EXISTS {_quote(name)} text"
+            )
+        upsert = self._upsert(added) if added else self._plain
         before = [p.predecessor for p in produced if p.predecessor is not None]
         if before:
             await link.execute(self._take_back, before)
         for k in range(max((len(p.chunks) for p in produced), default=0)):
             for group in _statements([p for p in produced if len(p.chunks) > k], k):
                 await link.execute(
-                    self._upsert,
+                    upsert,
                     [p.entry for p, _ in group],
                     column([p.at for p, _ in group]),
                     [chunk.decode() for _, chunk in group],

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import threading
 from collections.abc import Callable, Coroutine, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any
 
 import orjson
 
-from headgate.errors import EffectRefused
+from headgate.errors import EffectRefused, Retryable
+from headgate.model.verdict import describe
 from headgate.pg import Database
 
 from . import call
@@ -23,6 +25,62 @@ class NeedsThread(BaseException):
 
     No `Exception`, so that a handler's own `except` does not swallow it.
     """
+
+
+def mishap(raised: BaseException) -> Exception:
+    """What a handler raised, as an error to be judged. What is not the handler's is raised again.
+
+    A handler that ends its thread or its task must not end the worker's.
+    """
+    if isinstance(raised, Exception):
+        return raised
+    if isinstance(raised, NeedsThread):
+        raise raised
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # a thread beside the loop: nobody but the handler raises there
+        pass
+    else:
+        if isinstance(raised, (KeyboardInterrupt, GeneratorExit)):
+            raise raised
+        if isinstance(raised, asyncio.CancelledError) and task is not None and task.cancelling():
+            raise raised
+    reason = type(raised).__name__
+    if isinstance(raised, SystemExit):
+        code = repr(raised.code) if isinstance(raised.code, (int, str)) else ""
+        return Retryable(f"the handler called sys.exit({code})", reason=reason)
+    if isinstance(raised, asyncio.CancelledError):
+        return Retryable("what the handler waited for was cancelled", reason=reason)
+    return Retryable(f"the handler raised {describe(raised)}", reason=reason)
+
+
+async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+    """Run a plain function in a thread of its own: one that hangs keeps no other from running."""
+    loop = asyncio.get_running_loop()
+    ended: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def tell(value: Any, error: Exception | None) -> None:
+        if ended.done():  # cancelled: nobody waits any more
+            return
+        if error is None:
+            ended.set_result(value)
+        else:
+            ended.set_exception(error)
+
+    def run() -> None:
+        value, error = None, None
+        try:
+            value = context.run(function, *args)
+        except StopIteration as raised:  # a future cannot carry it
+            error = RuntimeError(f"the handler raised {describe(raised)}")
+        except BaseException as raised:
+            error = mishap(raised)
+        with suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(tell, value, error)
+
+    threading.Thread(target=run, daemon=True, name="handler").start()
+    return await ended
 
 
 class RunNow:
@@ -104,14 +162,15 @@ class RunNow:
                     value = (
                         _give(undo, key)
                         if inspect.iscoroutinefunction(undo)
-                        else await asyncio.to_thread(_give, undo, key)
+                        else await in_thread(_give, undo, key)
                     )
                     if inspect.isawaitable(value):
                         await value
                 await call.undone(self._db, self.entry, name)
                 ended.append((name, None))
-            except Exception as error:
-                ended.append((name, error))  # it stays done: another attempt will not repeat it
+            except BaseException as raised:
+                # It stays done: another attempt will not repeat it.
+                ended.append((name, mishap(raised)))
         self._undo.clear()
         return ended
 

@@ -21,7 +21,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.pipeline import ApplyStep
 from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
-from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Verdict
+from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
 from . import gate, object, publication, quarantine
@@ -33,6 +33,8 @@ from .settlement import Settlement, database_now
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed, driver.LockNotAvailable)
+
+UNCHANGED = Skipped("unchanged")
 
 Judge = Callable[[Settlement, BaseException], Verdict]
 
@@ -71,18 +73,17 @@ class Settler:
 
     async def settle(self, batch: Sequence[Settlement]) -> None:
         """End these attempts: durable when it returns. After `LedgerUnavailable`, call again."""
-        # Two changes of one uri (under different subjects) cannot both follow the same head.
-        seen: set[str] = set()
-        now: list[Settlement] = []
-        later: list[Settlement] = []
-        for settlement in (s for s in batch if not s.ended):
-            (later if settlement.claim.uri in seen else now).append(settlement)
-            seen.add(settlement.claim.uri)
         began = perf_counter()
-        if now:
-            await self._settle(now)
-        if later:
-            await self._settle(later)
+        left = [s for s in batch if not s.ended]
+        while left:
+            # Two changes of one uri (under different subjects) cannot both follow the same head.
+            wave: dict[str, Settlement] = {}
+            later: list[Settlement] = []
+            for s in left:
+                if wave.setdefault(s.claim.uri, s) is not s:
+                    later.append(s)
+            await self._settle(list(wave.values()))
+            left = later
         emit(COMMIT_SECONDS, perf_counter() - began, pipeline=self._name)
         emit(BATCH, len(batch), pipeline=self._name)
 
@@ -103,7 +104,8 @@ class Settler:
                 if driver.constraint(error) != "publication_head":
                     await self._blame(batch, error)
                     return
-                new = [s.publication for s in batch if s.publication is not None]
+                ready = (s for s in batch if isinstance(s.verdict, Finalized))
+                new = [s.publication for s in ready if s.publication is not None]
                 late = await publication.with_heads(self._db, self._at.pipeline, new)
                 for s in batch:
                     if s.claim.id in late:
@@ -115,7 +117,7 @@ class Settler:
             except LedgerUnavailable:
                 _restore(batch, verdicts)
                 raise
-            except (driver.PostgresError, driver.InterfaceError, ValueError) as error:
+            except Exception as error:  # whatever it is, one entry brought it
                 _restore(batch, verdicts)
                 await self._blame(batch, error)
                 return
@@ -178,16 +180,20 @@ class Settler:
                 await table.lock(link, produced)
         for table, produced in made:
             label = table.table.label
-            for s in ready:
-                if s.added and s.added.get(label):
-                    await table.add_columns(link, s.added[label])
-            await table.write(link, produced)
+            added = [s.added[label] for s in ready if label in s.added]
+            await table.write(link, produced, frozenset[str]().union(*added))
 
     async def _promote(self, link: Link, live: list[Settlement]) -> None:
         ready = [s for s in live if isinstance(s.verdict, Finalized)]
         new = [s.publication for s in ready if s.publication is not None]
         if lost := await publication.publish(link, self._at.pipeline, self._at.deployment, new):
             raise _Raced(lost)
+        same = [
+            (s.claim.head.entry, s.claim.id)
+            for s in live
+            if s.claim.head is not None and s.verdict == UNCHANGED
+        ]
+        await publication.see(link, same)
         using = [s for s in live if isinstance(s.verdict, (Finalized, Quarantine)) and s.objects]
         kept = await object.keep(link, self._at.store, [o for s in using for o in s.objects])
         gone = {s.claim.id for s in using if any(digest not in kept for digest, _ in s.objects)}

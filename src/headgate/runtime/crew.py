@@ -84,7 +84,10 @@ class Crew:
         while (attempt := self._todo.get()) is not None:
             began = time.perf_counter()
             self._marker.begin(slot, attempt.claim.id)
-            self._prepare(attempt)
+            try:
+                self._prepare(attempt)
+            except BaseException as error:  # a thread that dies would take its entry with it
+                attempt.give_up(error)
             self._marker.end(slot)
             self.learn(time.perf_counter() - began)
             self._done.append(attempt)

@@ -7,7 +7,7 @@ what `headgate up` is for.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate
@@ -32,13 +32,15 @@ async def run(
     worker = Worker(db, opened, tuning, name="inline")
     sweeper = Sweeper(db, tuning)
     working = asyncio.create_task(worker.run())
-    beside = [asyncio.create_task(w.run()) for w in watching]
+    beside: list[asyncio.Task[object]] = [asyncio.create_task(w.run()) for w in watching]
     beside.append(asyncio.create_task(sweeper.run()))
     beside.append(asyncio.create_task(_beat(db, worker, tuning)))
     try:
         if until_idle:
-            waiting = asyncio.create_task(_until_idle(db, watching, tuning))
-            await asyncio.wait({waiting, working, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            ours = {path.declared.name for path in opened}
+            waiting = asyncio.create_task(_until_idle(db, ours, watching, tuning))
+            beside.append(waiting)
+            await asyncio.wait({working, *beside}, return_when=asyncio.FIRST_COMPLETED)
             _raise_from(working, *beside)
             return await waiting
         await asyncio.wait({working, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -69,7 +71,7 @@ async def _beat(db: Database, worker: Worker, tuning: Tuning) -> None:
 
 
 async def _until_idle(
-    db: Database, watching: Sequence[Watcher], tuning: Tuning
+    db: Database, ours: Collection[str], watching: Sequence[Watcher], tuning: Tuning
 ) -> list[gate.Resting]:
     while True:
         # In this order: what a source admits after we asked it would show in the ledger.
@@ -78,6 +80,6 @@ async def _until_idle(
             left = await gate.resting(db, tuning.max_wait_seconds)
         except LedgerUnavailable:
             quiet, left = False, []
-        if quiet and not any(r.ready or r.leased or r.soon for r in left):
+        if quiet and not any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours):
             return left
         await asyncio.sleep(0.05)

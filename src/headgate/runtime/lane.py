@@ -63,6 +63,7 @@ class Lane:
     ) -> None:
         self.path = path
         self.holding: set[int] = set()
+        self._loner = 0
         self._db = db
         self._tuning = tuning
         self._settled = settled
@@ -79,6 +80,7 @@ class Lane:
         self._commit_slots = list(range(commit_slot, commit_slot + INDEPENDENT_COMMITTERS))
         self._tasks: set[asyncio.Task[None]] = set()
         self._prepared: deque[Attempt] = deque()
+        self._closing = False
         self.crew = Crew(
             0 if self._is_async else tuning.concurrency, marker, first_slot, path.prepare
         )
@@ -87,6 +89,11 @@ class Lane:
             asyncio.create_task(self._commit())
             for _ in range(INDEPENDENT_COMMITTERS if several else 1)
         ]
+
+    @property
+    def has_loner(self) -> bool:
+        """Does it hold an entry that must run alone? Then the worker takes nothing else."""
+        return self._loner in self.holding
 
     @property
     def in_flight(self) -> int:
@@ -116,6 +123,7 @@ class Lane:
         fresh = [c.id for c in claims if not c.waited]
         self._floor = fresh[-1] + 1 if len(claims) == most and fresh else 0
         self.holding.update(c.id for c in claims)
+        self._loner = next((c.id for c in claims if c.alone), self._loner)
         attempts = [self._begin(c) for c in claims]
         if self._is_async:
             for attempt in attempts:
@@ -176,6 +184,9 @@ class Lane:
             self._may_be_quick = False
             self.crew.submit([self._begin(attempt.claim)])
             return False
+        except Exception as error:
+            attempt.give_up(error)
+            return True
         finally:
             self._marker.end(slot)
 
@@ -199,6 +210,7 @@ class Lane:
         return self.in_flight == 0
 
     def close(self) -> None:
+        self._closing = True
         self.crew.close()
         for task in [*self._committers, *self._tasks]:
             task.cancel()
@@ -210,10 +222,16 @@ class Lane:
             loop = asyncio.get_running_loop()
             began = loop.time()
             deadline = self.path.declared.deadline_seconds or self._tuning.deadline_seconds
-            await self.path.prepare_async(attempt, deadline)
-            self.crew.learn(loop.time() - began)
-            self._marker.end(slot)
-            self._free_slots.append(slot)
+            try:
+                await self.path.prepare_async(attempt, deadline)
+            except (Exception, asyncio.CancelledError) as error:
+                if self._closing:
+                    raise
+                attempt.give_up(error)  # a handler may even cancel the task it runs in
+            finally:
+                self.crew.learn(loop.time() - began)
+                self._marker.end(slot)
+                self._free_slots.append(slot)
         self._hand_over([attempt])
 
     def _hand_over(self, attempts: list[Attempt]) -> None:

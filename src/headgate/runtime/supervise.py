@@ -108,7 +108,7 @@ class Supervisor:
             loop.add_signal_handler(number, self._asked_to_stop)
         await self._check()
         await workers.bury_dead_here(self._db)
-        beside = [
+        beside: list[asyncio.Task[object]] = [
             asyncio.create_task(self._sweeper.run()),
             asyncio.create_task(self._beat()),
         ]
@@ -118,9 +118,12 @@ class Supervisor:
         try:
             self._start_all()
             idle = asyncio.create_task(self._idle()) if until_idle else None
+            if idle is not None:
+                beside.append(idle)
             while not self._stops and self._fatal is None:
                 await self._wait()
                 await self._mourn()
+                _raise_from(beside)
                 if idle is not None and idle.done():
                     left = idle.result()
                     break
@@ -265,6 +268,8 @@ class Supervisor:
                 await asyncio.sleep(min(1.0, self._tuning.heartbeat_seconds))
 
     async def _idle(self) -> list[gate.Resting]:
+        # A ledger may hold other pipelines too: their work is shown, and left to their own `up`.
+        ours = {p.name for p in self._pipelines}
         while True:
             # In this order: what a source admits after it said so would show in the ledger.
             quiet = self._quiet
@@ -272,7 +277,7 @@ class Supervisor:
                 left = await gate.resting(self._db, self._tuning.max_wait_seconds)
             except LedgerUnavailable:
                 quiet, left = False, []
-            if quiet and not any(r.ready or r.leased or r.soon for r in left):
+            if quiet and not any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours):
                 self._changed.set()
                 return left
             await asyncio.sleep(0.05)
@@ -307,3 +312,10 @@ class Supervisor:
             await self._wait()
             self._unburied += self._brood.reap()
         await self._bury(innocent=True)
+
+
+def _raise_from(tasks: Sequence[asyncio.Task[object]]) -> None:
+    """An `up` whose beat or sweeper has ended must not look as if it were well."""
+    for task in tasks:
+        if task.done() and not task.cancelled() and (error := task.exception()) is not None:
+            raise error

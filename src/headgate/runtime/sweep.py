@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
+from contextlib import contextmanager
+from typing import Any, cast
 
 import orjson
 
@@ -77,19 +79,15 @@ class Sweeper:
         if head is None:
             return
         for uri in await anchor.stores(self._db):
-            store = self._store(uri)
-            named = anchor.name(head.ledger)
-            before = store.read(named)
-            # Another sweeper may be ahead of us: an anchor never moves back.
-            if before is not None and orjson.loads(before).get("pos", 0) >= head.pos:
-                continue
-            await asyncio.to_thread(store.swap, named, head.document())
-            reached(Point.ANCHORED)
+            with _logged(uri):
+                if await asyncio.to_thread(_write_anchor, self._store(uri), head):
+                    reached(Point.ANCHORED)
 
     async def _sweep_spools(self) -> None:
         """Remove what processes that were killed had half-written."""
         for uri in await anchor.stores(self._db):
-            await asyncio.to_thread(self._store(uri).sweep, self._tuning.grace_seconds)
+            with _logged(uri):
+                await asyncio.to_thread(self._store(uri).sweep, self._tuning.grace_seconds)
 
     async def _gauges(self) -> None:
         rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
@@ -108,3 +106,36 @@ class Sweeper:
         if uri not in self._stores:
             self._stores[uri] = open_store(uri)
         return self._stores[uri]
+
+
+@contextmanager
+def _logged(uri: str) -> Generator[None]:
+    """A store that cannot be used now is no reason to leave out the others."""
+    try:
+        yield
+    except HeadgateError as error:
+        log.warning("store cannot be swept", store=uri, why=str(error), hint=error.hint)
+
+
+def _write_anchor(store: Store, head: anchor.Head) -> bool:
+    """Move a store's anchor to the head; False when it stays where it is."""
+    named = anchor.name(head.ledger)
+    before = store.read(named)
+    if before is not None:
+        pos = _position(before)
+        if pos is None:
+            # It may be all that is left of a longer chain: a person decides, as `verify` tells.
+            log.warning("anchor cannot be read and stays as it is", store=store.uri, file=named)
+            return False
+        # Another sweeper may be ahead of us: an anchor never moves back.
+        if pos >= head.pos:
+            return False
+    store.swap(named, head.document())
+    return True
+
+
+def _position(document: bytes) -> int | None:
+    try:
+        return int(cast("dict[str, Any]", orjson.loads(document))["pos"])
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -15,7 +15,7 @@ from time import perf_counter
 from headgate.errors import LedgerUnavailable, Unavailable
 from headgate.ledger import inbox
 from headgate.model.pipeline import Pipeline
-from headgate.model.ports import Source
+from headgate.model.ports import Change, Source
 from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, SCAN_SECONDS, emit
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
@@ -42,6 +42,7 @@ class Watcher:
         self._number = number
         self._source = source
         self.quiet = Quiet()
+        self._refused: dict[str, str] = {}  # uri: why
 
     async def run(self, told: Callable[[], None] = lambda: None) -> None:
         """Look every so often, for ever."""
@@ -64,22 +65,54 @@ class Watcher:
         known = await inbox.known(self._db, self._number, self._source.name)
         scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
         emit(SCAN_SECONDS, perf_counter() - began, source=self._source.name)
+        self._refused = {
+            c.uri: self._refused[c.uri] for c in scan.changes if c.uri in self._refused
+        }
+        again = [change for change in scan.changes if change.uri in self._refused]
+        fresh = [change for change in scan.changes if change.uri not in self._refused]
         new = 0
-        for at in range(0, len(scan.changes), ADMIT_AT_ONCE):
-            received_at = datetime.now(UTC)
-            receipt = await inbox.poll(
-                self._db,
-                self._number,
-                self._source.name,
-                scan.changes[at : at + ADMIT_AT_ONCE],
-                lambda change, generation, now=received_at: self._source.envelope(
-                    change, generation, now
-                ),
-            )
-            new += receipt.admitted
-            count(self._source.name, receipt)
-        self.quiet = Quiet(not scan.changes, scan.unsettled)
+        for at in range(0, len(fresh), ADMIT_AT_ONCE):
+            new += await self._admit(fresh[at : at + ADMIT_AT_ONCE])
+        # What was refused is tried again with each look, after the others and on its own.
+        for change in again:
+            new += await self._admit_alone(change)
+        self.quiet = Quiet(not fresh, scan.unsettled)
         return new
+
+    async def _admit(self, changes: Sequence[Change]) -> int:
+        try:
+            return await self._poll(changes)
+        except Unavailable:
+            raise
+        except Exception:
+            # One change the ledger cannot take must not hold up those that came with it.
+            return sum([await self._admit_alone(change) for change in changes])
+
+    async def _admit_alone(self, change: Change) -> int:
+        try:
+            admitted = await self._poll([change])
+        except Unavailable:
+            raise
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+            if self._refused.get(change.uri) != why:
+                log.warning("change refused", source=self._source.name, uri=change.uri, why=why)
+            self._refused[change.uri] = why
+            return 0
+        self._refused.pop(change.uri, None)
+        return admitted
+
+    async def _poll(self, changes: Sequence[Change]) -> int:
+        now = datetime.now(UTC)
+        receipt = await inbox.poll(
+            self._db,
+            self._number,
+            self._source.name,
+            changes,
+            lambda change, generation: self._source.envelope(change, generation, now),
+        )
+        count(self._source.name, receipt)
+        return receipt.admitted
 
     def _complain(self, why: str) -> None:
         if self.quiet.failing != why:

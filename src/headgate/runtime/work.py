@@ -94,7 +94,7 @@ class Worker:
         claimed = 0
         for lane in self._lanes:
             lane.check()
-            if self._clearing and self.holds:
+            if (self._clearing and self.holds) or any(other.has_loner for other in self._lanes):
                 break
             if lane.room():
                 claimed += await lane.claim(self.id, idle=self.holds == 0)

@@ -19,8 +19,9 @@ from urllib.parse import quote_from_bytes
 
 from headgate.errors import Unavailable
 
-# The envelope's limit. A path may have 4096 bytes, each of them three characters of a uri.
-MAX_URI = 4096
+# The ledger finds objects by their uri, and a row of a Postgres index holds some 2,700 bytes. A
+# path may have 4096 bytes, each of them three characters of a uri.
+MAX_URI = 2000
 
 _UNFINISHED = (".tmp", ".part", ".partial", ".crdownload", "~")
 

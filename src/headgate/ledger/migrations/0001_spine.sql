@@ -119,12 +119,12 @@ CREATE TABLE headgate.tally (
 -- What polled sources showed us. Its compare-and-swap numbers the generations of a uri.
 CREATE TABLE headgate.listing (
     pipeline   smallint NOT NULL,
-    source     text NOT NULL,
     uri        text NOT NULL,
+    source     text NOT NULL,
     hint       text NOT NULL,
     generation bigint NOT NULL CHECK (generation > 0),
     removed    boolean NOT NULL,
-    PRIMARY KEY (pipeline, source, uri));
+    PRIMARY KEY (pipeline, uri, source));
 
 -- What was done: one row per attempt, and one per decision of an operator. Append-only.
 CREATE SEQUENCE headgate.batch;
@@ -154,6 +154,8 @@ CREATE TABLE headgate.commit (
     chain bytea NOT NULL CHECK (octet_length(chain) = 32));
 
 -- What readers see. The head of a uri is the row without a successor, and there is one at most.
+-- `seen` is the last change that was compared with it and brought the same bytes: what comes before
+-- that change is as stale as what comes before the publication.
 CREATE TABLE headgate.publication (
     entry        bigint PRIMARY KEY,
     pipeline     smallint NOT NULL,
@@ -161,6 +163,7 @@ CREATE TABLE headgate.publication (
     deployment   int NOT NULL,
     predecessor  bigint,
     successor    bigint CHECK (successor <> entry),
+    seen         bigint,
     removed      boolean NOT NULL DEFAULT false,
     content      bytea NOT NULL CHECK (octet_length(content) = 32),
     effect       bytea NOT NULL CHECK (octet_length(effect) = 32),
