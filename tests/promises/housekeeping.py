@@ -17,6 +17,8 @@ import headgate as hg
 from headgate.ledger import anchor
 from headgate.model.ports import Change, Known, Scan
 from headgate.pg import Database
+from headgate.runtime.ledger_home import Ledger
+from headgate.runtime.supervise import up
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.verify import verify
 from headgate.runtime.watch import Watcher
@@ -39,6 +41,24 @@ def name_of(length: int) -> str:
     return "".join(random.Random(length).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=length))
 
 
+async def test_up_ends_with_the_error_of_what_runs_beside_it(world: World) -> None:
+    """Nothing dies unseen: a fault beside the work stops `up`, which stops its processes."""
+    (world.folder / "quiet.py").write_text('import headgate as hg\np = hg.Pipeline("p")\n')
+
+    async def broken(db: Database) -> None:
+        raise RuntimeError("broken beside the work")
+
+    with pytest.raises(RuntimeError, match="beside the work"):
+        await up(
+            [str(world.folder / "quiet.py")],
+            Ledger(world.url, world.folder / "home"),
+            world.tuning,
+            log_to=("json", "warning"),
+            on_tick=broken,
+        )
+    assert await world.count("headgate.worker WHERE buried_at IS NULL") == 0
+
+
 @pytest.mark.parametrize("garbage", [b"{half a docu", b"[]", b'{"pos": "soon"}', b"\xff"])
 def test_an_anchor_that_cannot_be_read_does_not_stop_up(place: Place, garbage: bytes) -> None:
     """It is left for a person to look at: the log names the file, and so does `verify`."""
@@ -47,10 +67,10 @@ def test_an_anchor_that_cannot_be_read_does_not_stop_up(place: Place, garbage: b
     (file,) = (place.lake / "ledger").glob("*.anchor.json")
     file.write_bytes(garbage)
     place.put("plain-2")
-    up = place.up(tuning={"anchor_seconds": 0.05})
-    up.ends()
+    ran = place.up(tuning={"anchor_seconds": 0.05})
+    ran.ends()
     assert place.finalized() == 2
-    assert file.name in up.said()
+    assert file.name in ran.said()
     assert file.read_bytes() == garbage
 
     async def audit() -> list[str]:
@@ -125,10 +145,10 @@ def test_a_path_that_is_too_long_does_not_stop_its_neighbours(place: Place) -> N
     for n in range(3):
         (inner / f"{name_of(200)}-{n}").write_text("too deep")
     place.put("plain-1", "plain-2")
-    up = place.up()
-    up.ends()
+    ran = place.up()
+    ran.ends()
     place.is_exact(["plain-1", "plain-2", "plain-deep"])
-    assert f"more than {MAX_URI} characters" in up.said()
+    assert f"more than {MAX_URI} characters" in ran.said()
 
 
 class Shelf(hg.Directory):
@@ -136,7 +156,7 @@ class Shelf(hg.Directory):
 
     def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
         scan = super().scan(known, now)
-        long = Change(f"{self.uri}/{name_of(3500)}", "created", "1", "weak", now, None)
+        long = Change(f"{self.uri}/{name_of(3500)}", "created", "1", "weak", now, 0)
         return Scan([long, *scan.changes], scan.unsettled)
 
 
@@ -156,4 +176,5 @@ async def test_a_change_the_ledger_refuses_does_not_hold_up_its_batch(
     assert await watcher.look() == 0
     assert watcher.quiet.scanned
     assert await world.count("headgate.entry") == 4
-    assert [m for m in caplog.messages if "change refused" in m] == caplog.messages[:1]
+    (said,) = [m for m in caplog.messages if "change refused" in m]
+    assert "index row" in said

@@ -1,4 +1,4 @@
-"""Stubborn handlers: whatever one does to its thread or its task, only its own entry pays for it."""
+"""Stubborn handlers: whatever one does to its thread or task, only its own entry pays for it."""
 
 from __future__ import annotations
 

@@ -42,5 +42,5 @@ def status(asked: Asked, *, as_json: bool) -> None:
         (p.last_settled_at for p in now.overview.pipelines if p.last_settled_at), default=None
     )
     workers = show.many(now.overview.workers_alive, "worker")
-    show.out(show.text(f"{workers} alive; last settled: {show.moment(last) or 'never'}"))
+    show.out(show.text(f"{workers} with a lease; last settled: {show.moment(last) or 'never'}"))
     figures.say_what_stays(now)

@@ -18,7 +18,9 @@ _RESTORE = (
     "Keep a copy of this database, find out who changed it, and restore the rows from a backup."
 )
 _WRITER = "Only Headgate may write to this schema: find what else does, and restore from a backup."
-_BYTES = "Restore the file from a backup of the store, or have the source publish it again."
+_BYTES = (
+    "Restore the file from a backup of the store: the same bytes would be skipped as unchanged."
+)
 
 HINTS: dict[str, str] = {
     "anchor_ahead": (
@@ -69,7 +71,7 @@ HINTS: dict[str, str] = {
     "publication_missing": _RESTORE,
     "publication_unearned": _WRITER,
     "rows_left_behind": "Delete these rows, or find what wrote them behind Headgate's back.",
-    "rows_unowned": "Delete these rows, or find what wrote them behind Headgate's back.",
+    "rows_unowned": "Find who wrote them: a person, or another ledger with the same table.",
     "state_mismatch": _WRITER,
     "store_unreadable": "Run verify where the store can be read, with the rights to read it.",
     "subject_claimed_twice": _WRITER,

@@ -120,8 +120,10 @@ class Stay:
     def of(
         cls, held: Held, attempts: int, deaths: int, alone: bool, due_at: datetime | None
     ) -> Stay:
+        # Without a charged attempt the budget has not begun.
+        first_at = held.first_at if attempts + deaths > 0 else None
         return cls(
-            held.id, held.subject, held.fence, attempts, deaths, alone, due_at, held.first_at, None
+            held.id, held.subject, held.fence, attempts, deaths, alone, due_at, first_at, None
         )
 
 

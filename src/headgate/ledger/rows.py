@@ -107,9 +107,13 @@ class RowsTable:
             await link.execute(f"CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}))")
             await link.execute(f"CREATE INDEX ON {name} (_headgate_entry)")
         except (driver.InsufficientPrivilege, driver.NoSuchSchema) as error:
+            schema = ""
+            if isinstance(error, driver.NoSuchSchema) and self.table.schema is not None:
+                schema = f"CREATE SCHEMA {_quote(self.table.schema)}; "
             raise LedgerRefused(
                 f"cannot create table {self.table.label}: {error}",
-                hint=f"have a DBA run: CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}));"
+                hint=f"have a DBA run: {schema}"
+                f"CREATE TABLE {name} ({columns}, {own}, PRIMARY KEY ({key}));"
                 f" CREATE INDEX ON {name} (_headgate_entry);",
             ) from error
 

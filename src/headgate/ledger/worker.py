@@ -12,7 +12,7 @@ import random
 import socket
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +112,7 @@ async def bury(
             return False
         held = await gate.held(link, worker)
         suspects = [] if innocent else [h for h in held if running is None or h.id in running]
-        await _free(link, worker, held, suspects, why, overdue)
+        await _free(link, worker, held, suspects, why, overdue, row["now"])
         reached(Point.BEFORE_BURY)
     reached(Point.AFTER_BURY)
     if not innocent:
@@ -124,7 +124,8 @@ async def give_back(db: Database, worker: int, known: Collection[int]) -> int:
     """Return what `worker` holds without knowing it: a claim whose answer was lost."""
     async with db.transaction() as link:
         unknown = [h for h in await gate.held(link, worker) if h.id not in known]
-        await _free(link, worker, unknown, [], "claim_unknown", overdue=False)
+        now = await link.fetchval("SELECT clock_timestamp()")
+        await _free(link, worker, unknown, [], "claim_unknown", False, now)
         reached(Point.BEFORE_RELEASE)
     reached(Point.AFTER_RELEASE)
     return len(unknown)
@@ -146,11 +147,11 @@ async def _free(
     suspects: list[gate.Held],
     why: str,
     overdue: bool,
+    now: datetime,
 ) -> None:
     plans = await _plans(link, {h.pipeline for h in held})
     culprit = suspects[0].id if len(suspects) == 1 else None
     suspected = {h.id for h in suspects}
-    now = datetime.now(UTC)
     error = DeadlineExceeded(why) if overdue else WorkerLost(f"worker {worker}: {why}")
     for pipeline in sorted({h.pipeline for h in held}):
         plan, deployment = plans[pipeline]

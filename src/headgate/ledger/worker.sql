@@ -22,7 +22,7 @@ SELECT id, pid FROM headgate.worker WHERE buried_at IS NULL AND host = $1 ORDER 
 -- Only one of several undertakers gets the row.
 UPDATE headgate.worker SET buried_at = clock_timestamp(), buried_why = $2
 WHERE id = $1 AND buried_at IS NULL AND ($3 OR alive_until <= clock_timestamp())
-RETURNING id, name
+RETURNING id, name, clock_timestamp() AS now
 
 -- name: plans
 -- How each pipeline wants to be retried, as its latest deployment declared it.

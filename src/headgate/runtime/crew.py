@@ -41,10 +41,6 @@ class Crew:
         for thread in self._threads:
             thread.start()
 
-    @property
-    def size(self) -> int:
-        return len(self._threads)
-
     def learn(self, seconds: float, weight: float = 0.05) -> None:
         """How long an entry takes, as a moving average that starts with the first one."""
         before = self.seconds_per_entry

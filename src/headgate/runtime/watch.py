@@ -42,7 +42,7 @@ class Watcher:
         self._number = number
         self._source = source
         self.quiet = Quiet()
-        self._refused: dict[str, str] = {}  # uri: why
+        self._refused: set[str] = set()
 
     async def run(self, told: Callable[[], None] = lambda: None) -> None:
         """Look every so often, for ever."""
@@ -65,9 +65,7 @@ class Watcher:
         known = await inbox.known(self._db, self._number, self._source.name)
         scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
         emit(SCAN_SECONDS, perf_counter() - began, source=self._source.name)
-        self._refused = {
-            c.uri: self._refused[c.uri] for c in scan.changes if c.uri in self._refused
-        }
+        self._refused &= {change.uri for change in scan.changes}
         again = [change for change in scan.changes if change.uri in self._refused]
         fresh = [change for change in scan.changes if change.uri not in self._refused]
         new = 0
@@ -94,12 +92,12 @@ class Watcher:
         except Unavailable:
             raise
         except Exception as error:
-            why = f"{type(error).__name__}: {error}"
-            if self._refused.get(change.uri) != why:
+            if change.uri not in self._refused:
+                why = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
                 log.warning("change refused", source=self._source.name, uri=change.uri, why=why)
-            self._refused[change.uri] = why
+                self._refused.add(change.uri)
             return 0
-        self._refused.pop(change.uri, None)
+        self._refused.discard(change.uri)
         return admitted
 
     async def _poll(self, changes: Sequence[Change]) -> int:
