@@ -22,22 +22,19 @@ from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import Any
 
-import orjson
-
 from headgate import errors
 from headgate.ledger import object as objects
 from headgate.ledger.attempt import FINALIZED, Attempt
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
-from headgate.ledger.publication import Publication
 from headgate.ledger.rows import RowsTable
 from headgate.ledger.run import RunNow, mishap
 from headgate.ledger.settle import Settler
-from headgate.ledger.settlement import NOTHING, Settlement, database_now
+from headgate.ledger.settlement import Settlement, database_now
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.identity import effect_key, is_newer
+from headgate.model.identity import is_newer
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
@@ -301,46 +298,11 @@ class Path:
         return attempt.settlement
 
     def _settlement(self, attempt: Attempt) -> Settlement:
-        p, claim, head = self.declared, attempt.claim, attempt.claim.head
-        settlement = Settlement(
-            claim=claim,
-            verdict=attempt.verdict,
-            steps=attempt.steps,
-            began=attempt.began,
-            rows=attempt.rows or NOTHING,
-            added=attempt.added or NOTHING,
-            objects=attempt.objects or (),
-            facts=attempt.said(),
-            # Only bytes that were kept, or came inside their message, can be shown again.
-            content=attempt.content if attempt.objects or claim.data is not None else None,
-            given=None if attempt.object is None else (attempt.object, attempt.run),
-        )
-        match attempt.verdict:
-            case Finalized():
-                content = attempt.content or (head.content if head else b"")
-                settlement.publication = Publication(
-                    entry=claim.id,
-                    uri=claim.uri,
-                    version=head.version + 1 if head else 1,
-                    predecessor=head.entry if head else None,
-                    removed=claim.removed,
-                    content=content,
-                    effect=effect_key(
-                        pipeline=p.name,
-                        version=p.version,
-                        uri=claim.uri,
-                        generation=claim.key.hex(),
-                        content=content,
-                        params=p.params_digest,
-                    ),
-                    artifacts=orjson.dumps(attempt.artifacts).decode()
-                    if attempt.artifacts
-                    else None,
-                )
-            case Quarantine():
-                settlement.preview = self._preview(attempt.object)
-            case _:
-                pass
+        settlement = attempt.ending()
+        if isinstance(attempt.verdict, Finalized):
+            settlement.publication = attempt.publication(self.declared)
+        elif isinstance(attempt.verdict, Quarantine):
+            settlement.preview = self._preview(attempt.object)
         return settlement
 
     def _preview(self, obj: Object | None) -> str | None:

@@ -187,7 +187,7 @@ async def test_an_artifact_whose_name_cannot_be_stored_is_refused(world: World, 
     assert "cannot be stored" in error
 
 
-@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize("kind", ["plain", "in a thread", "async"])
 async def test_an_error_that_cannot_be_judged_sets_its_entry_aside(world: World, kind: str) -> None:
     """An error whose reason is no text has no fate of its own: a person decides."""
     p = world.pipeline()
@@ -197,10 +197,12 @@ async def test_an_error_that_cannot_be_judged_sets_its_entry_aside(world: World,
         if obj.text() == "bad":
             raise hg.Permanent("poison", reason=unnamed)
 
-    if kind == "plain":
+    if kind != "async":
 
         @p.transform
-        def plain(obj: hg.Object) -> None:
+        def plain(obj: hg.Object, run: hg.Run) -> None:
+            if kind == "in a thread":
+                run.call("outside", lambda: None)
             fail(obj)
 
     else:

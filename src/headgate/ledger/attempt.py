@@ -6,14 +6,19 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import orjson
+
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
 from headgate.model.entry import Point
+from headgate.model.identity import effect_key
 from headgate.model.object import Artifact, Object
+from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Chunks, Spool
 from headgate.model.verdict import Finalized, Quarantine, Verdict
 
 from .gate import Claim
+from .publication import Publication
 from .run import RunNow
 from .settlement import NOTHING, Settlement
 
@@ -121,6 +126,45 @@ class Attempt:
         if not self.counts:
             return self.facts or NOTHING
         return {"rows": self.counts, **(self.facts or {})}
+
+    def ending(self) -> Settlement:
+        """This attempt on its way into the journal."""
+        claim = self.claim
+        return Settlement(
+            claim=claim,
+            verdict=self.verdict,
+            steps=self.steps,
+            began=self.began,
+            rows=self.rows or NOTHING,
+            added=self.added or NOTHING,
+            objects=self.objects or (),
+            facts=self.said(),
+            # Only bytes that were kept, or came inside their message, can be shown again.
+            content=self.content if self.objects or claim.data is not None else None,
+            given=None if self.object is None else (self.object, self.run),
+        )
+
+    def publication(self, declared: Pipeline) -> Publication:
+        """What readers will see, after the head the claim saw."""
+        claim, head = self.claim, self.claim.head
+        content = self.content or (head.content if head else b"")
+        return Publication(
+            entry=claim.id,
+            uri=claim.uri,
+            version=head.version + 1 if head else 1,
+            predecessor=head.entry if head else None,
+            removed=claim.removed,
+            content=content,
+            effect=effect_key(
+                pipeline=declared.name,
+                version=declared.version,
+                uri=claim.uri,
+                generation=claim.key.hex(),
+                content=content,
+                params=declared.params_digest,
+            ),
+            artifacts=orjson.dumps(self.artifacts).decode() if self.artifacts else None,
+        )
 
     def note(self, fact: str, value: Any) -> None:
         """Something the journal should say about this attempt."""
