@@ -300,6 +300,11 @@ class Supervisor:
     def _asked_to_stop(self) -> None:
         self._stops += 1
         self._changed.set()
+        if self._stops == 1:
+            log.warning(
+                "stopping: running handlers finish, the rest is given back; again stops at once",
+                seconds_at_most=self._tuning.drain_seconds,
+            )
 
     async def _stop_all(self) -> None:
         """Let the children finish or give back what they hold; kill those that do not in time."""
