@@ -8,7 +8,6 @@ from typing import TypedDict
 from tests.world import World, change
 
 import headgate as hg
-from headgate.model.pipeline import Pipeline
 
 
 class Row(TypedDict):
@@ -16,7 +15,7 @@ class Row(TypedDict):
     text: str
 
 
-def texts(world: World, name: str = "p", **declared: object) -> Pipeline:
+def texts(world: World, name: str = "p", **declared: object) -> hg.Pipeline:
     """A pipeline that keeps the text of each object."""
     pipeline = world.pipeline(name, **declared)
 
@@ -104,7 +103,8 @@ async def test_while_something_is_down_another_entry_can_always_look(world: Worl
     await world.receive(pipeline, change("x", "2", sequence=2))
     past = datetime.now(UTC) - timedelta(seconds=60)
     await world.db.execute(
-        "UPDATE headgate.work SET upstream = 7, due_at = $1::timestamptz - id * interval '1 second'", past
+        "UPDATE headgate.work SET upstream = 7, due_at = $1::timestamptz - make_interval(secs => id)",
+        past,
     )
     path, worker = await world.path(pipeline), await world.worker()
     first = await world.claim(path, worker, 10)
