@@ -103,7 +103,8 @@ async def test_while_something_is_down_another_entry_can_always_look(world: Worl
     await world.receive(pipeline, change("x", "2", sequence=2))
     past = datetime.now(UTC) - timedelta(seconds=60)
     await world.db.execute(
-        "UPDATE headgate.work SET upstream = 7, due_at = $1::timestamptz - make_interval(secs => id)",
+        "UPDATE headgate.work SET upstream = 7,"
+        " due_at = $1::timestamptz - make_interval(secs => id)",
         past,
     )
     path, worker = await world.path(pipeline), await world.worker()
