@@ -17,42 +17,18 @@ from urllib.parse import unquote
 
 from headgate.model.envelope import Envelope, ordinal
 
+from .starter import RAIN
+
 STATIONS = ("bergen-3", "lagos-7", "lima-2", "oslo-1", "pune-5", "quito-4")
 FIRST = date(2026, 1, 1)
 DAYS = 10
 CORRECTED = ("oslo-1", "lima-2")
 TOUCHED = ("bergen-3", "pune-5", "quito-4")
 
-PIPELINE = '''\
-"""Rain gauges: files in incoming/ become rows of the table `reading`."""
-
-import csv
-from datetime import datetime
-from decimal import Decimal
-from typing import TypedDict
-
-import headgate as hg
-
-incoming = hg.Directory("incoming/", settle="300ms", every="200ms")
-rain = hg.Pipeline("rain", sources=[incoming], store="lake/", version="1")
-
-
-class Reading(TypedDict):
-    station: str
-    at: datetime
-    mm: Decimal
-
-
-@rain.validate
-def has_rows(obj: hg.Object) -> None:
-    if obj.size == 0:
-        raise hg.Permanent("empty file")
-
-
-@rain.rows("reading", key=("station", "at"), schema=Reading)
-def readings(obj: hg.Object, run: hg.Run):
-    yield from csv.DictReader(obj.lines())
-'''
+# The pipeline that `headgate init` writes, only more impatient.
+PIPELINE = RAIN.replace(
+    'hg.Directory("incoming/")', 'hg.Directory("incoming/", settle="300ms", every="200ms")'
+)
 
 
 class World:
