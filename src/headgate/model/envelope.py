@@ -37,7 +37,7 @@ class Envelope(BaseModel):
     provider: Provider
     detector: Detector
     kind: Kind = "created"
-    uri: str = Field(min_length=1, max_length=4096)
+    uri: str = Field(min_length=1, max_length=2000)  # what an index of Postgres holds
     etag: str | None = None
     version_id: str | None = None
     md5: str | None = None
