@@ -168,7 +168,7 @@ async def test_a_change_the_ledger_refuses_does_not_hold_up_its_batch(
     number = (await world.register(p)).pipeline
     for n in range(3):
         os.utime(world.put(f"{n}", f"{n}"), (1, 1))
-    watcher = Watcher(world.db, p, number, Shelf(world.incoming, settle=0, every=0.05))
+    watcher = Watcher(world.db, number, Shelf(world.incoming, settle=0, every=0.05))
     assert await watcher.look() == 3
     assert not watcher.quiet.scanned
     world.put("3", "3")

@@ -85,7 +85,7 @@ class EntryState:
 
 
 async def overview(db: Database) -> Overview:
-    """Each pipeline in figures, as of one moment: a second at most with a million entries."""
+    """Each pipeline in figures, as of one moment. It reads the journal once."""
     async with db.transaction() as link:
         await link.execute(Q.snapshot)
         figures: dict[int, PipelineFigures] = {}

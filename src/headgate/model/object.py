@@ -75,7 +75,7 @@ class Object:
         """A local file with these bytes, for libraries that want one. Do not write to it."""
         if isinstance(self._body, bytes):
             # It came inside its message. The file lives as long as this object does.
-            self._file = tempfile.NamedTemporaryFile(prefix="headgate-")  # noqa: SIM115
+            self._file = tempfile.NamedTemporaryFile(prefix="headgate-")  # noqa: SIM115  (closed with this object)
             self._file.write(self._body)
             self._file.flush()
             self._body = Path(self._file.name)

@@ -36,9 +36,8 @@ class Quiet:
 class Watcher:
     """Watches one source of one pipeline."""
 
-    def __init__(self, db: Database, pipeline: Pipeline, number: int, source: Source) -> None:
+    def __init__(self, db: Database, number: int, source: Source) -> None:
         self._db = db
-        self._pipeline = pipeline
         self._number = number
         self._source = source
         self.quiet = Quiet()
@@ -120,7 +119,7 @@ class Watcher:
 
 def watchers(db: Database, pipeline: Pipeline, number: int) -> Sequence[Watcher]:
     """A watcher for each of a pipeline's sources."""
-    return [Watcher(db, pipeline, number, source) for source in pipeline.sources]
+    return [Watcher(db, number, source) for source in pipeline.sources]
 
 
 def count(queue: str, receipt: inbox.Receipt) -> None:
