@@ -6,8 +6,9 @@
 list. `stage` makes the bytes of many entries durable. `settle` commits many entries at once, with
 their journal. A process may die between any two lines; the next one starts at the gate again.
 
-`prepare` is written once. Where all handlers are plain functions it never suspends, and a worker's
-thread drives it straight through, entry after entry; where one is async it runs on the event loop.
+The way to the effects is written once, as a generator that stops where a handler is to be called.
+Where all handlers are plain functions a worker's thread calls them, entry after entry; where one is
+async they are called on the event loop, and what blocks runs beside it.
 """
 
 from __future__ import annotations
@@ -17,24 +18,26 @@ import hashlib
 import inspect
 import random
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
 from headgate.ledger import object as objects
-from headgate.ledger.attempt import FINALIZED, Attempt
+from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
-from headgate.ledger.run import RunNow, mishap
+from headgate.ledger.run import Around, RunNow, mishap
 from headgate.ledger.settle import Settler
-from headgate.ledger.settlement import Settlement, database_now
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.identity import is_newer
+from headgate.model.identity import EffectKey, is_newer
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
@@ -57,6 +60,9 @@ from headgate.telemetry.mask import Masker
 log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
+KEEPERS = 8
+# A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
+Asked = tuple[Step, Callable[[Any], None]]
 # Data that Postgres cannot read, an empty cell where there must be none, a CHECK that says no: the
 # same bytes will not pass tomorrow. A missing parent row or a taken key may.
 HOPELESS = ("22", "23502", "23514")
@@ -78,8 +84,17 @@ class Path:
         self.at = at
         self._db = db
         self._store = store
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
+        self._around = Around(
+            declared.name,
+            declared.version,
+            declared.params,
+            db,
+            asyncio.get_running_loop(),
+            threading.get_ident(),
+        )
+        self._effect_key = EffectKey(
+            pipeline=declared.name, version=declared.version, params=declared.params_digest
+        )
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
         self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
@@ -100,50 +115,67 @@ class Path:
             await table.prepare(self._db)
 
     def begin(self, claim: Claim) -> Attempt:
-        p = self.declared
-        run = RunNow(
-            claim,
-            pipeline=p.name,
-            version=p.version,
-            params=p.params,
-            db=self._db,
-            loop=self._loop,
-            thread=self._thread,
-        )
-        return Attempt(claim, run)
+        return Attempt(claim, RunNow(claim, self._around))
 
     def prepare(self, attempt: Attempt) -> None:
         """Take one entry up to its effects, in a thread. Never raises: the verdict says it."""
-        _drive(self._prepare(attempt, plain=True))
+        way = self._way(attempt)
+        try:
+            for step, take in way:
+                try:
+                    take(_call(step, attempt))
+                except Exception as error:
+                    way.throw(error)
+        except BaseException as raised:  # a handler may raise anything; its class is its fate
+            attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
 
     async def prepare_async(self, attempt: Attempt, deadline_seconds: float) -> None:
         """The same on the event loop, for pipelines with async handlers."""
         try:
             async with asyncio.timeout(deadline_seconds):
-                await self._prepare(attempt, plain=False)
+                try:
+                    await self._prepare_async(attempt)
+                except BaseException as raised:
+                    attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
         except TimeoutError:
             error = errors.DeadlineExceeded(f"the handler ran longer than {deadline_seconds:g} s")
             attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
-    async def _prepare(self, attempt: Attempt, *, plain: bool) -> None:
-        try:
-            verdict = self._gate(attempt.claim)
-            if verdict is None:
-                _ = self._fetch(attempt) if plain else await asyncio.to_thread(self._fetch, attempt)
-                attempt.reach("fetched", Point.FETCHED)
-                verdict = self._digest(attempt)
-            if verdict is None:
-                if self.declared.validators:
-                    await self._validate(attempt, plain)
-                attempt.reach("validated", Point.VALIDATED)
-                await self._handle(attempt, plain)
-                reached(Point.HANDLED)
-                verdict = FINALIZED
-            attempt.verdict = verdict
-            if isinstance(verdict, Skipped) and attempt.claim.head is not None:
-                attempt.note("head", attempt.claim.head.entry)  # what it was compared with
-        except BaseException as raised:  # a handler may raise anything; its class is its fate
-            attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
+    async def _prepare_async(self, attempt: Attempt) -> None:
+        way = self._way(attempt)
+        # The first step of the way fetches; what came inside its message is here already.
+        here = attempt.claim.data is not None
+        asked = next(way, None) if here else await asyncio.to_thread(next, way, None)
+        while asked is not None:
+            try:
+                await _give(attempt, *asked)
+            except Exception as error:
+                asked = way.throw(error)
+            else:
+                asked = next(way, None)
+
+    def _way(self, attempt: Attempt) -> Generator[Asked, None, None]:
+        """The way of one entry to its effects. Whoever walks it calls the handlers."""
+        verdict = self._gate(attempt.claim)
+        if verdict is None:
+            self._fetch(attempt)
+            attempt.reach("fetched", Point.FETCHED)
+            verdict = self._digest(attempt)
+        if verdict is None:
+            for step in self.declared.validators:
+                with _checking(step):
+                    yield step, _nothing
+            attempt.reach("validated", Point.VALIDATED)
+            for declared, encoder in self._encoders:
+                attempt.count(encoder.label, 0)
+                yield declared.step, partial(self._rows, attempt, encoder)
+            for step in self.declared.transforms:
+                yield step, partial(self._artifacts, attempt, step)
+            reached(Point.HANDLED)
+            verdict = FINALIZED
+        attempt.verdict = verdict
+        if isinstance(verdict, Skipped) and attempt.claim.head is not None:
+            attempt.note("head", attempt.claim.head.entry)  # what it was compared with
 
     def _gate(self, claim: Claim) -> Verdict | None:
         """Is there anything to do, by what the claim saw?"""
@@ -191,35 +223,8 @@ class Path:
             return Skipped("unchanged")
         return None
 
-    async def _validate(self, attempt: Attempt, plain: bool) -> None:
-        for step in self.declared.validators:
-            try:
-                async for _ in self._given(step, attempt, plain):
-                    pass
-            except errors.Retryable:
-                raise
-            except errors.Permanent as error:
-                if type(error) is not errors.Permanent:
-                    raise
-                reason = "validation" if error.reason == "permanent" else error.reason
-                raise errors.SchemaError(str(error), reason=reason) from error
-            except Exception as error:
-                raise errors.SchemaError(
-                    f"{step.name}: {type(error).__name__}: {error}", reason="validation"
-                ) from error
-
-    async def _handle(self, attempt: Attempt, plain: bool) -> None:
-        """Run the handlers. What they give back is kept aside until the commit."""
-        for declared, encoder in self._encoders:
-            attempt.count(encoder.table.label, 0)
-            async for rows in self._given(declared.step, attempt, plain):
-                await self._do(plain, self._rows, attempt, encoder, rows)
-        for step in self.declared.transforms:
-            async for made in self._given(step, attempt, plain):
-                await self._do(plain, self._artifacts, attempt, step, made)
-
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
-        label = encoder.table.label
+        label = encoder.label
         seen = attempt.count(label, 0)
         for n, chunk, added in encoder.encode(() if rows is None else rows, seen):
             attempt.produced(label, n, chunk, added, Spill)
@@ -246,30 +251,34 @@ class Path:
                 attempt.reach("staged", Point.STAGED)
 
     def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
-        for attempt in using:
-            try:
-                spools = {d: s for d, s in (attempt.spools or {}).items() if d}
-                for digest, spool in spools.items():
-                    if not (generations[digest][1] and self._store.has(digest)):
-                        self._store.keep(spool)
-                attempt.objects = [(digest, generations[digest][0]) for digest in spools]
-                if attempt.object is not None and attempt.content in spools:
-                    attempt.object.moved(self._store.path(attempt.content))
-            except Exception as error:
-                attempt.objects = None
-                attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+        """Several at a time: a disk syncs many files in hardly more time than one."""
+        with ThreadPoolExecutor(min(len(using), KEEPERS), "keep") as keepers:
+            list(keepers.map(partial(self._keep_one, generations), using))
 
-    async def settle(self, attempts: Sequence[Attempt]) -> list[Settlement]:
-        """Stage and commit: how these attempts ended, once that is durable."""
+    def _keep_one(self, generations: dict[bytes, tuple[int, bool]], attempt: Attempt) -> None:
+        try:
+            spools = {d: s for d, s in (attempt.spools or {}).items() if d}
+            for digest, spool in spools.items():
+                if not (generations[digest][1] and self._store.has(digest)):
+                    self._store.keep(spool)
+            attempt.objects = [(digest, generations[digest][0]) for digest in spools]
+            if attempt.object is not None and attempt.content in spools:
+                attempt.object.moved(self._store.path(attempt.content))
+        except Exception as error:
+            attempt.objects = None
+            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+
+    async def settle(self, attempts: Sequence[Attempt]) -> None:
+        """Stage and commit: how these attempts ended is durable when it returns."""
         await self.stage(attempts)
-        settlements = [self._ending(a) for a in attempts]
-        await self.settler.settle(settlements)
+        for attempt in attempts:
+            self._conclude(attempt)
+        await self.settler.settle(attempts)
         # Only now: whoever lost its lease may not take back what the next one relies on.
-        for attempt, settlement in zip(attempts, settlements, strict=True):
-            aside = isinstance(settlement.verdict, Quarantine) and not settlement.lost
+        for attempt in attempts:
+            aside = isinstance(attempt.verdict, Quarantine) and not attempt.lost
             if aside and attempt.run.has_undo:
                 await self._undo(attempt)
-        return settlements
 
     async def _undo(self, attempt: Attempt) -> None:
         for name, error in await attempt.run.undo_calls():
@@ -287,23 +296,18 @@ class Path:
         for attempt in attempts:
             attempt.discard()
 
-    def _ending(self, attempt: Attempt) -> Settlement:
-        """The same one however often an outage makes us come back: it knows what was committed."""
-        if attempt.settlement is None:
+    def _conclude(self, attempt: Attempt) -> None:
+        """Say what this attempt publishes, or show what was set aside. Once.
+
+        An outage may make us come back, when it knows what was committed.
+        """
+        if isinstance(attempt.verdict, Finalized) and attempt.publication is None:
             try:
-                attempt.settlement = self._settlement(attempt)
+                attempt.publish(self._effect_key)
             except Exception as error:  # what cannot be written is this entry's, not the batch's
                 attempt.verdict = self._judge(attempt.claim, attempt.began, error)
-                attempt.settlement = self._settlement(attempt)
-        return attempt.settlement
-
-    def _settlement(self, attempt: Attempt) -> Settlement:
-        settlement = attempt.ending()
-        if isinstance(attempt.verdict, Finalized):
-            settlement.publication = attempt.publication(self.declared)
-        elif isinstance(attempt.verdict, Quarantine):
-            settlement.preview = self._preview(attempt.object)
-        return settlement
+        if isinstance(attempt.verdict, Quarantine) and attempt.preview is None:
+            attempt.preview = self._preview(attempt.object)
 
     def _preview(self, obj: Object | None) -> str | None:
         if obj is None:
@@ -314,10 +318,10 @@ class Path:
         except OSError:  # the bytes are gone; the verdict is worth more than a look at them
             return None
 
-    def _judge_in_commit(self, settlement: Settlement, error: BaseException) -> Verdict:
-        verdict = self._judge(settlement.claim, settlement.began, error)
-        if isinstance(verdict, Quarantine) and settlement.given is not None:
-            settlement.preview = self._preview(settlement.given[0])
+    def _judge_in_commit(self, attempt: Attempt, error: BaseException) -> Verdict:
+        verdict = self._judge(attempt.claim, attempt.began, error)
+        if isinstance(verdict, Quarantine):
+            attempt.preview = self._preview(attempt.object)
         return verdict
 
     def _judge(
@@ -337,38 +341,48 @@ class Path:
         )
         return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])
 
-    async def _given(self, step: Step, attempt: Attempt, plain: bool) -> AsyncGenerator[Any]:
-        """What a handler gives back: one thing, or what an async generator yields, in slices."""
-        if not step.is_async:
-            yield await self._do(plain, _call, step, attempt)
-            return
-        result = _call(step, attempt)
-        if not inspect.isasyncgen(result):
-            yield await result
-            return
-        slice_: list[Any] = []
-        async for item in result:
-            slice_.append(item)
-            if len(slice_) == CHUNK:
-                yield slice_
-                slice_ = []
-        if slice_:
-            yield slice_
-
-    async def _do(self, plain: bool, function: Callable[..., Any], *args: Any) -> Any:
-        """Something blocking: here in a worker's thread, beside the loop otherwise."""
-        return function(*args) if plain else await asyncio.to_thread(function, *args)
-
 
 def _call(step: Step, attempt: Attempt) -> Any:
     attempt.run.is_async = step.is_async
     return step.function(*(attempt.object, attempt.run)[: step.takes])
 
 
-def _drive(path: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that never suspends."""
-    try:
-        path.send(None)
-    except StopIteration:
+async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> None:
+    """Call a handler and hand over what it gives: one thing, or slices of an async generator."""
+    if not step.is_async:
+        await asyncio.to_thread(lambda: take(_call(step, attempt)))
         return
-    raise RuntimeError("a plain path tried to wait")
+    given = _call(step, attempt)
+    if not inspect.isasyncgen(given):
+        await asyncio.to_thread(take, await given)
+        return
+    slice_: list[Any] = []
+    async for item in given:
+        slice_.append(item)
+        if len(slice_) == CHUNK:
+            await asyncio.to_thread(take, slice_)
+            slice_ = []
+    if slice_:
+        await asyncio.to_thread(take, slice_)
+
+
+def _nothing(_: Any) -> None:
+    """What a validator gives back."""
+
+
+@contextmanager
+def _checking(step: Step) -> Generator[None]:
+    """What a validator raises is permanent, unless it says that it is not."""
+    try:
+        yield
+    except errors.Retryable:
+        raise
+    except errors.Permanent as error:
+        if type(error) is not errors.Permanent:
+            raise
+        reason = "validation" if error.reason == "permanent" else error.reason
+        raise errors.SchemaError(str(error), reason=reason) from error
+    except Exception as error:
+        raise errors.SchemaError(
+            f"{step.name}: {type(error).__name__}: {error}", reason="validation"
+        ) from error

@@ -3,12 +3,17 @@
 They share one transaction, in chunks behind savepoints. A handler that fails costs its chunk a
 rerun, not the batch; the others lose nothing but time. Measured, a savepoint for each entry is
 half as fast, and rolling the whole batch back collapses at one percent of poison.
+
+As long as nothing was sent, nothing has to be taken back: a handler that fails before its first
+statement costs nobody anything, and handlers that only defer share one flush, however many.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from headgate.errors import DeadlineExceeded, EffectRefused, LedgerUnavailable
@@ -16,94 +21,143 @@ from headgate.model.pipeline import ApplyStep
 from headgate.pg import Link, driver
 from headgate.pg.link import is_away
 
+from .attempt import Attempt
 from .run import in_thread, mishap
-from .settlement import Settlement
-from .transaction import BlockingTx, Tx
+from .transaction import BlockingTx, Deferred, Tx
 
 CHUNK = 32
+# The clock is set anew when so much of the time is gone, not for every entry.
+_SLACK = 0.1
 # The whole transaction is run again, and nobody is charged.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed)
 # What a handler raises by itself may look alike: a refused connection to somewhere else, say.
 _DRIVERS = (driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
+_REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
 
-Deferred = tuple[str, tuple[Any, ...]]
-Write = Callable[[Link, Sequence[Settlement]], Awaitable[None]]
+_TEXT = itemgetter(0)
 
-
-class _Culprit(Exception):
-    """One entry's handler failed; the chunk is undone and run again without it."""
-
-    def __init__(self, settlement: Settlement, error: BaseException) -> None:
-        self.settlement = settlement
-        self.error = error
+Failed = list[tuple[Attempt, BaseException]]
+Write = Callable[[Link, Sequence[Attempt]], Awaitable[None]]
 
 
 async def apply(
     link: Link,
     steps: Sequence[ApplyStep],
-    settlements: Sequence[Settlement],
-    write_rows: Write,
+    attempts: Sequence[Attempt],
+    write_rows: Write | None,
     limit_seconds: float,
-) -> list[tuple[Settlement, BaseException]]:
+) -> Failed:
     """Run every handler for every entry, rows first; the entries that failed, undone, with why."""
-    failed: list[tuple[Settlement, BaseException]] = []
-    for at in range(0, len(settlements), CHUNK):
-        chunk = list(settlements[at : at + CHUNK])
-        one_by_one = False
-        await link.execute("SAVEPOINT headgate_chunk")
-        while chunk:
-            try:
-                await write_rows(link, chunk)
-                await _chunk(link, steps, chunk, limit_seconds, one_by_one)
-                break
-            except _Culprit as culprit:
-                failed.append((culprit.settlement, culprit.error))
-                chunk.remove(culprit.settlement)
-            except _Unclear:
-                one_by_one = True
-            await link.execute("ROLLBACK TO headgate_chunk")
-        await link.execute("RELEASE headgate_chunk")
-    return failed
+    link.lent = True
+    chunks = _Chunks(link, steps, write_rows, limit_seconds)
+    await chunks.run(list(attempts))
+    return chunks.failed
 
 
-class _Unclear(Exception):
-    """A deferred statement failed, and it is not known whose: run them entry by entry."""
+class _Chunks:
+    """One batch's way through its `apply` handlers."""
 
+    def __init__(
+        self,
+        link: Link,
+        steps: Sequence[ApplyStep],
+        write_rows: Write | None,
+        limit_seconds: float,
+    ) -> None:
+        self.failed: Failed = []
+        self._link = link
+        self._steps = steps
+        self._write_rows = write_rows
+        self._limit_seconds = limit_seconds
 
-async def _chunk(
-    link: Link,
-    steps: Sequence[ApplyStep],
-    chunk: Sequence[Settlement],
-    limit_seconds: float,
-    one_by_one: bool,
-) -> None:
-    deferred: list[Deferred] = []
-    for settlement in chunk:
-        tx, limit = Tx(link.raw), asyncio.timeout(limit_seconds)
+    async def run(self, attempts: list[Attempt]) -> None:
+        while attempts:
+            attempts = attempts[await self._chunk(attempts) :]
+
+    async def _chunk(self, attempts: list[Attempt]) -> int:
+        """Run the first of these, behind a savepoint; how many that was."""
+        sent = self._write_rows is not None
+        await self._link.execute("SAVEPOINT headgate_chunk")
+        if self._write_rows is not None:
+            attempts = attempts[:CHUNK]
+            await self._write_rows(self._link, attempts)
+        done: list[Attempt] = []
+        deferred: list[Deferred] = []
+        seen, undo = 0, False
+        async with asyncio.timeout(None) as limit:
+            for seen, attempt in enumerate(attempts, 1):
+                self._wind_up(limit)
+                tx = Tx(self._link.raw)
+                wrong = await self._entry(tx, attempt, limit)
+                sent = sent or tx.sent
+                if wrong is None:
+                    done.append(attempt)
+                    deferred += tx.deferred
+                else:
+                    self.failed.append((attempt, wrong))
+                    undo = tx.sent or self._write_rows is not None
+                if undo or (sent and seen >= CHUNK) or limit.expired():
+                    break
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError  # by somebody else, while our own limit ended
+        if undo:
+            await self._again(done)
+        else:
+            await self._flush(done, deferred)
+        return seen
+
+    def _wind_up(self, limit: asyncio.Timeout) -> None:
+        """Give the next entry its time, and a little more: setting a clock is not free."""
+        now, ends = asyncio.get_running_loop().time(), limit.when()
+        if ends is None or ends - now < self._limit_seconds:
+            limit.reschedule(now + self._limit_seconds * (1 + _SLACK))
+
+    async def _flush(self, done: list[Attempt], deferred: Sequence[Deferred]) -> None:
+        """Send what was deferred. Whose it was that failed is found by running fewer at once."""
         try:
-            async with limit:
-                await _entry(steps, tx, settlement)
-                if one_by_one:
-                    await _flush(link, tx.deferred)
+            await _send(self._link, deferred)
+        except _NOBODYS_FAULT:
+            raise
+        except _REFUSED as error:
+            _wait_out(self._link, error)
+            if len(done) == 1:
+                self.failed.append((done[0], error))
+                await self._again([])
+                return
+            size = CHUNK if len(done) > CHUNK else 1
+            await self._again(*(done[at : at + size] for at in range(0, len(done), size)))
+        else:
+            await self._link.execute("RELEASE headgate_chunk")
+
+    async def _again(self, *parts: list[Attempt]) -> None:
+        """Undo this chunk, and run these entries of it again."""
+        await self._link.execute("ROLLBACK TO headgate_chunk; RELEASE headgate_chunk")
+        for part in parts:
+            await self.run(part)
+
+    async def _entry(
+        self, tx: Tx, attempt: Attempt, limit: asyncio.Timeout
+    ) -> BaseException | None:
+        """Run one entry's handlers; what was wrong with them."""
+        try:
+            try:
+                for step in self._steps:
+                    await _call(step, tx, attempt)
+                    if tx.failed is not None:
+                        raise tx.failed
+            finally:
+                if running := tx.end():
+                    await asyncio.wait(running)
         except _NOBODYS_FAULT:
             raise
         except BaseException as raised:
+            if limit.expired():  # the handler may also raise a TimeoutError of its own
+                _wait_out(self._link, tx.failed or raised)
+                return DeadlineExceeded(f"apply ran longer than {self._limit_seconds:g} s")
             error = mishap(raised)
-            _wait_out(link, tx.failed or error)
-            # The handler may also raise a TimeoutError of its own.
-            if limit.expired():
-                late = DeadlineExceeded(f"apply ran longer than {limit_seconds:g} s")
-                raise _Culprit(settlement, late) from None
-            raise _Culprit(settlement, error) from error
-        if not one_by_one:
-            deferred += tx.deferred
-    try:
-        await _flush(link, deferred)
-    except _NOBODYS_FAULT:
-        raise
-    except (driver.PostgresError, driver.InterfaceError, ValueError, TypeError) as error:
-        _wait_out(link, error)
-        raise _Unclear from error
+            _wait_out(self._link, tx.failed or error)
+            return error
+        return None
 
 
 def _wait_out(link: Link, error: BaseException) -> None:
@@ -114,39 +168,27 @@ def _wait_out(link: Link, error: BaseException) -> None:
         ) from error
 
 
-async def _entry(steps: Sequence[ApplyStep], tx: Tx, settlement: Settlement) -> None:
-    try:
-        for step in steps:
-            await _call(step, tx, settlement)
-            if tx.failed is not None:
-                raise tx.failed
-    finally:
-        await tx.end()
-
-
-async def _flush(link: Link, deferred: Sequence[Deferred]) -> None:
+async def _send(link: Link, deferred: Sequence[Deferred]) -> None:
     # Neighbours with the same text travel together; the order of statements stays as it was said.
-    at = 0
-    while at < len(deferred):
-        sql, end = deferred[at][0], at
-        while end < len(deferred) and deferred[end][0] == sql:
-            end += 1
-        await link.raw.executemany(sql, [args for _, args in deferred[at:end]])
-        at = end
+    for sql, group in groupby(deferred, key=_TEXT):
+        await link.raw.executemany(sql, [args for _, args in group])
 
 
-async def _call(step: ApplyStep, tx: Tx, settlement: Settlement) -> None:
-    if settlement.given is None:
+async def _call(step: ApplyStep, tx: Tx, attempt: Attempt) -> None:
+    if attempt.object is None:
         raise EffectRefused(
-            f"{settlement.claim.uri} was removed; what {step.step.name} did cannot be taken back",
+            f"{attempt.claim.uri} was removed; what {step.step.name} did cannot be taken back",
             hint="Undo it by hand, then: headgate quarantine discard ENTRY --because ...",
         )
-    obj, run = settlement.given
-    with run.inside_apply():
+    run = attempt.run
+    run.enter_apply()
+    try:
         if step.step.is_async:
-            args: tuple[Any, ...] = (tx, obj, run)
+            args: tuple[Any, ...] = (tx, attempt.object, run)
             await step.step.function(*args[: step.step.takes])
         else:
             blocking = BlockingTx(tx, asyncio.get_running_loop())
-            args = (blocking, obj, run)
+            args = (blocking, attempt.object, run)
             await in_thread(step.step.function, *args[: step.step.takes])
+    finally:
+        run.leave_apply()

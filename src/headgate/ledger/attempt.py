@@ -1,59 +1,80 @@
-"""An attempt: one entry on its way through the path, with what its handlers gave back so far."""
+"""An attempt: one entry on its way through the path, and everything its end will write."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
 
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
-from headgate.model.entry import Point
-from headgate.model.identity import effect_key
+from headgate.model.entry import Point, Status
+from headgate.model.identity import EffectKey
+from headgate.model.kept import kept_json
 from headgate.model.object import Artifact, Object
-from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Chunks, Spool
-from headgate.model.verdict import Finalized, Quarantine, Verdict
+from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 
 from .gate import Claim
+from .journal import Line, published
 from .publication import Publication
 from .run import RunNow
-from .settlement import NOTHING, Settlement
 
 FINALIZED = Finalized()
 
 
-class Attempt:
-    """One entry on its way through the path. Most hold little: containers are made when needed."""
+def _end(*steps: Status) -> tuple[Status, tuple[str, ...]]:
+    """How an attempt may end: its outcome, and the names of its last steps."""
+    return steps[-1], tuple(str(step.value) for step in steps)
 
-    __slots__ = (
-        "added", "artifacts", "began", "claim", "content", "counts", "facts",
-        "object", "objects", "rows", "run", "settlement", "spools", "staged", "steps", "verdict",
-    )  # fmt: skip
+
+_FINALIZED = _end(Status.PROMOTED, Status.FINALIZED)
+_SKIPPED = _end(Status.SKIPPED)
+_WAITING = _end(Status.FAILED, Status.WAITING)
+_QUARANTINED = _end(Status.FAILED, Status.ROLLED_BACK, Status.QUARANTINED)
+_BACK = {True: _end(Status.WAITING), False: _end(Status.RECEIVED)}
+_FENCED = _end(Status.FENCED)
+
+
+def database_now(claim: Claim, began: float) -> datetime:
+    """The database's clock, as far as we know it: its time at the claim, and what passed since."""
+    return claim.claimed_at + timedelta(seconds=time.monotonic() - began)
+
+
+class Attempt:
+    """One entry on its way through the path.
+
+    Most hold little, and there are many: what an attempt has none of is said by the class.
+    """
+
+    verdict: Verdict = FINALIZED
+    object: Object | None = None
+    content: bytes | None = None
+    spools: dict[bytes, Spool] | None = None
+    rows: dict[str, Chunks] | None = None
+    counts: dict[str, int] | None = None
+    added: dict[str, frozenset[str]] | None = None
+    artifacts: list[dict[str, Any]] | None = None
+    facts: dict[str, Any] | None = None
+    objects: list[tuple[bytes, int]] | None = None
+    publication: Publication | None = None
+    preview: str | None = None
+    steps = "claimed:0"
+    staged = False
+    ended = False  # durably; an outage later in its batch does not end it again
+    lost = False  # the lease was: nothing of this was kept
 
     def __init__(self, claim: Claim, run: RunNow) -> None:
         self.claim = claim
         self.run = run
         self.began = time.monotonic()
-        self.steps = ["claimed:0"]
-        self.verdict: Verdict = FINALIZED
-        self.object: Object | None = None
-        self.content: bytes | None = None
-        self.spools: dict[bytes, Spool] | None = None
-        self.rows: dict[str, Chunks] | None = None
-        self.counts: dict[str, int] | None = None
-        self.added: dict[str, frozenset[str]] | None = None
-        self.artifacts: list[dict[str, Any]] | None = None
-        self.facts: dict[str, Any] | None = None
-        self.objects: list[tuple[bytes, int]] | None = None
-        self.staged = False
-        self.settlement: Settlement | None = None
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""
-        self.steps.append(f"{step}:{int((time.monotonic() - self.began) * 1000)}")
+        self.steps += f" {step}:{int((time.monotonic() - self.began) * 1000)}"
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:
@@ -88,7 +109,8 @@ class Attempt:
 
     def count(self, table: str, rows: int) -> int:
         """So many more rows of a table; how many that makes."""
-        self.counts = self.counts or {}
+        if self.counts is None:
+            self.counts = {}
         total = self.counts[table] = self.counts.get(table, 0) + rows
         return total
 
@@ -101,7 +123,8 @@ class Attempt:
         spill: Callable[[], Chunks],
     ) -> None:
         """Rows for a table, as a chunk of JSON. `spill` makes the list for more than one chunk."""
-        self.rows = self.rows or {}
+        if self.rows is None:
+            self.rows = {}
         chunks = self.rows.get(table)
         if chunks is None:
             self.rows[table] = [chunk]
@@ -121,50 +144,60 @@ class Attempt:
         kind = type(error).__name__
         self.verdict = Quarantine("permanent", kind, f"its failure could not be judged: {kind}")
 
-    def said(self) -> Mapping[str, Any]:
-        """What the journal says about this attempt."""
-        if not self.counts:
-            return self.facts or NOTHING
-        return {"rows": self.counts, **(self.facts or {})}
+    @property
+    def keepable(self) -> bytes | None:
+        """The digest of its bytes, if they were kept or came inside their message."""
+        return self.content if self.objects or self.claim.data is not None else None
 
-    def ending(self) -> Settlement:
-        """This attempt on its way into the journal."""
-        claim = self.claim
-        return Settlement(
-            claim=claim,
-            verdict=self.verdict,
-            steps=self.steps,
-            began=self.began,
-            rows=self.rows or NOTHING,
-            added=self.added or NOTHING,
-            objects=self.objects or (),
-            facts=self.said(),
-            # Only bytes that were kept, or came inside their message, can be shown again.
-            content=self.content if self.objects or claim.data is not None else None,
-            given=None if self.object is None else (self.object, self.run),
-        )
-
-    def publication(self, declared: Pipeline) -> Publication:
+    def publish(self, effect_key: EffectKey) -> None:
         """What readers will see, after the head the claim saw."""
         claim, head = self.claim, self.claim.head
         content = self.content or (head.content if head else b"")
-        return Publication(
-            entry=claim.id,
-            uri=claim.uri,
-            version=head.version + 1 if head else 1,
-            predecessor=head.entry if head else None,
-            removed=claim.removed,
-            content=content,
-            effect=effect_key(
-                pipeline=declared.name,
-                version=declared.version,
-                uri=claim.uri,
-                generation=claim.key.hex(),
-                content=content,
-                params=declared.params_digest,
-            ),
-            artifacts=orjson.dumps(self.artifacts).decode() if self.artifacts else None,
+        self.publication = Publication(
+            claim.id,
+            claim.uri,
+            head.version + 1 if head else 1,
+            head.entry if head else None,
+            claim.removed,
+            content,
+            effect_key(claim.uri, claim.key.hex(), content),
+            orjson.dumps(self.artifacts).decode() if self.artifacts else None,
         )
+
+    def line(self, *, fenced: bool = False) -> Line:
+        """The journal line of this attempt."""
+        c = self.claim
+        end, reason, facts = (_FENCED, "fenced", None) if fenced else self._ending()
+        outcome, last = end
+        elapsed = int((time.monotonic() - self.began) * 1000)
+        steps, shown = self.steps, None
+        for step in last:
+            steps += f" {step}:{elapsed}"
+        if end is _FINALIZED and (p := self.publication) is not None:
+            shown = published(p.content, p.effect, p.artifacts, p.removed)
+        doc = kept_json(facts) if facts else None
+        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
+
+    def _ending(
+        self,
+    ) -> tuple[tuple[Status, tuple[str, ...]], str | None, Mapping[str, Any] | None]:
+        match self.verdict:
+            case Finalized():
+                return _FINALIZED, None, self._said()
+            case Skipped(reason):
+                return _SKIPPED, reason, self._said()
+            case Retry(_, reason, error, _):
+                return _WAITING, reason, {**self._said(), "error": error}
+            case Quarantine(classed, reason, error):
+                said = {**self._said(), "error": error, "class": classed}
+                return _QUARANTINED, reason, said
+            case Release(reason):
+                return _BACK[self.claim.waited], reason, None
+
+    def _said(self) -> dict[str, Any]:
+        """What the journal says about this attempt."""
+        said = self.facts or {}
+        return {"rows": self.counts, **said} if self.counts else said
 
     def note(self, fact: str, value: Any) -> None:
         """Something the journal should say about this attempt."""

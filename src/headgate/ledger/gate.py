@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from headgate.errors import Fenced
 from headgate.model.crash import reached
@@ -27,6 +27,9 @@ STAY = (
     "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[],"
     " $6::smallint[], $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[])"
 )
+
+
+_HEAD = 18  # where the columns of the head begin in what claim() answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,15 @@ class Claim:
 
     pipeline: int
     worker: int
+    head: Head | None
     id: int
     fence: int
     attempts: int
     deaths: int
     alone: bool
     subject: int
-    first_at: datetime
-    claimed_at: datetime
+    begun: datetime | None
+    claimed: float
     waited: bool
     upstream: int | None
     key: bytes
@@ -70,7 +74,16 @@ class Claim:
     sequence: str | None
     document: bytes
     data: bytes | None
-    head: Head | None
+
+    @property
+    def claimed_at(self) -> datetime:
+        """When it was claimed, by the database's clock."""
+        return datetime.fromtimestamp(self.claimed, UTC)
+
+    @property
+    def first_at(self) -> datetime:
+        """When it was claimed for the first time."""
+        return self.begun or self.claimed_at
 
     def envelope(self) -> Envelope:
         """The envelope as it was received."""
@@ -140,55 +153,11 @@ async def claim(
                 raise Fenced(f"worker {worker} holds no lease any more") from error
             raise
     reached(Point.AFTER_CLAIM)
-    return [_claim(pipeline, worker, *row) for row in rows]
-
-
-def _claim(  # the order of columns is claim()'s in gate.sql
-    pipeline: int,
-    worker: int,
-    id: int,
-    fence: int,
-    attempts: int,
-    deaths: int,
-    alone: bool,
-    subject: int,
-    first_at: datetime,
-    claimed_at: datetime,
-    waited: bool,
-    upstream: int | None,
-    key: bytes,
-    uri: str,
-    event_time: datetime,
-    received_at: datetime,
-    removed: bool,
-    sequence: str | None,
-    document: bytes,
-    data: bytes | None,
-    head: int | None,
-    head_version: int,
-    head_removed: bool,
-    head_content: bytes,
-    head_effect: bytes,
-    head_sequence: str | None,
-    head_event_time: datetime,
-    head_seen: int,
-) -> Claim:
-    current = None
-    if head is not None:
-        current = Head(
-            head,
-            head_version,
-            head_removed,
-            head_content,
-            head_effect,
-            head_sequence,
-            head_event_time,
-            head_seen,
-        )
-    return Claim(
-        pipeline, worker, id, fence, attempts, deaths, alone, subject, first_at, claimed_at, waited,
-        upstream, key, uri, event_time, received_at, removed, sequence, document, data, current,
-    )  # fmt: skip
+    return [
+        # The order of columns is claim()'s in gate.sql: those of the entry, then those of its head.
+        Claim(pipeline, worker, None if row[_HEAD] is None else Head(*row[_HEAD:]), *row[:_HEAD])
+        for row in rows
+    ]
 
 
 async def leave(

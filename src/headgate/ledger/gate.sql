@@ -14,6 +14,10 @@
 -- pipeline as well would make the primary key look useful to the planner, and it would walk the
 -- whole queue for each candidate.
 --
+-- Rows of work that were never started are changed by nobody but a claim, so they need no lock of
+-- their own; one that changed all the same has another place by then, and is not taken.
+--
+-- `first_at` is null for what is claimed for the first time, `claimed` is the time of this claim.
 -- `floor_id` is a hint that saves walking over rows already finished but not yet vacuumed away.
 -- `idle` says that the worker holds nothing: only then may it take an entry that must run alone,
 -- and then it takes nothing else.
@@ -21,7 +25,7 @@ CREATE OR REPLACE FUNCTION headgate.claim(
     p smallint, w int, n int, floor_id bigint, idle boolean)
 RETURNS TABLE (
     id bigint, fence int, attempts smallint, deaths smallint, alone boolean, subject bigint,
-    first_at timestamptz, claimed_at timestamptz, waited boolean, upstream bigint,
+    first_at timestamptz, claimed float8, waited boolean, upstream bigint,
     key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
     sequence text, envelope bytea, data bytea,
     head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
@@ -35,6 +39,9 @@ DECLARE
     single boolean := false;
 BEGIN
     PERFORM pg_advisory_xact_lock(1751606887, p);
+    -- A claim need not survive a crash of the server by itself: settling flushes it along, and
+    -- until then a lost claim is one that nobody made. Whoever held it finds no row to delete.
+    PERFORM set_config('synchronous_commit', 'off', true);
     -- now() is the start of the transaction, before we waited for the lock. A lease decided by it
     -- could be granted on a row that another worker released meanwhile.
     now_at := clock_timestamp();
@@ -91,7 +98,7 @@ BEGIN
                 SELECT FROM headgate.work b
                 WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
-            ORDER BY o.pipeline, o.id LIMIT greatest(n - cardinality(due), 0) FOR UPDATE SKIP LOCKED);
+            ORDER BY o.pipeline, o.id LIMIT greatest(n - cardinality(due), 0));
     END IF;
 
     RETURN QUERY
@@ -102,7 +109,7 @@ BEGIN
         WHERE o.ctid = ANY (due || fresh)
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
-           t.first_at, t.claimed_at, t.due_at IS NOT NULL, t.upstream,
+           nullif(t.first_at, now_at), extract(epoch FROM now_at)::float8, t.due_at IS NOT NULL, t.upstream,
            e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data,
            h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id
     FROM taken t

@@ -135,17 +135,18 @@ async def _receive(
     first: dict[bytes, tuple[Envelope, int]] = {}
     differing: list[Envelope] = []
     for envelope in envelopes:
-        if "\0" in envelope.uri or "\0" in (envelope.subject or ""):
+        if "\0" in envelope.uri or (envelope.subject and "\0" in envelope.subject):
             raise SchemaError(
                 f"event {envelope.event_id!r}: its uri or subject holds the character NUL",
                 hint="Leave this delivery out and send the others again. Nothing was admitted.",
             )
-        key, print_ = change_key(envelope), fingerprint(envelope)
-        if first.setdefault(key, (envelope, print_))[1] != print_:
+        print_ = fingerprint(envelope)
+        if first.setdefault(change_key(envelope), (envelope, print_))[1] != print_:
             differing.append(envelope)
     keys = sorted(first)
-    told = [first[key] for key in keys]
-    subjects = [e.subject or e.uri for e, _ in told]
+    told = [first[key][0] for key in keys]
+    uris = [e.uri for e in told]
+    subjects = [e.subject or e.uri for e in told]
     ranks = None
     if len(set(subjects)) < len(subjects):
         order = {key: n for n, key in enumerate(first, 1)}
@@ -156,15 +157,15 @@ async def _receive(
         source,
         len(envelopes) - len(differing),
         keys,
-        [e.uri for e, _ in told],
-        column([e.event_time for e, _ in told]),
-        column([e.received_at for e, _ in told]),
-        [f for _, f in told],
-        column([e.kind == "removed" for e, _ in told]),
-        column([e.sequence for e, _ in told]),
-        subjects,
-        [e.document() for e, _ in told],
-        column([e.data for e, _ in told]),
+        uris,
+        column([e.event_time for e in told]),
+        column([e.received_at for e in told]),
+        [first[key][1] for key in keys],
+        column([e.kind == "removed" for e in told]),
+        column([e.sequence for e in told]),
+        None if subjects == uris else subjects,
+        [e.document() for e in told],
+        column([e.data for e in told]),
         ranks,
     )
     assert row is not None

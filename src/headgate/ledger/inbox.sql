@@ -3,8 +3,10 @@
 -- Keys arrive sorted and without repeats; two receivers of the same keys would deadlock otherwise.
 -- Joins are pinned to hashing: the planner takes an array for ten rows and would loop over a
 -- thousand of them a thousand times.
+-- `subjects` is null where every uri is its own subject.
 -- Where a subject comes several times, `ranks` says in which order it was told: entries are
 -- numbered in that order, since the gate takes them by number.
+-- Whoever waits for work is told with the commit (pg/bell.py).
 -- Answers how many were new, the keys that were not, and those of them whose payload differs.
 CREATE OR REPLACE FUNCTION headgate.receive(
     p smallint, from_source text, deliveries bigint,
@@ -36,11 +38,14 @@ BEGIN
     enqueue AS (
         INSERT INTO headgate.work (pipeline, id, subject)
         SELECT p, a.id, hashtextextended(t.subject, p)
-        FROM admit a JOIN unnest(keys, subjects) AS t(key, subject) ON t.key = a.key
+        FROM admit a JOIN unnest(keys, coalesce(subjects, uris)) AS t(key, subject) ON t.key = a.key
         ORDER BY a.id)
     SELECT array_agg(a.key) INTO fresh FROM admit a;
 
     admitted := coalesce(cardinality(fresh), 0);
+    IF admitted > 0 THEN
+        PERFORM pg_notify('headgate.work', p::text);
+    END IF;
     IF admitted < cardinality(keys) THEN
         SELECT array_agg(k.key) INTO known FROM unnest(keys) AS k(key)
         WHERE NOT EXISTS (SELECT FROM unnest(fresh) AS f(key) WHERE f.key = k.key);

@@ -17,13 +17,21 @@ from headgate.model.entry import Status
 from headgate.pg import Link, queries
 
 from .arrays import column
+from .publication import Publishing
 
 Q = queries.load(__file__)
 
 SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
-SEAL = (
-    "SELECT pos, xid FROM headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[],"
-    " $6::int[], $7::text[], $8::text[], $9::bytea[], $10::bytea[], $11)"
+_SEAL = (
+    "headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[], $6::int[], $7::text[],"
+    " $8::text[], $9::bytea[], $10::bytea[], $11, raced)"
+)
+SEAL = f"SELECT raced, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
+# In one statement, since a lone entry waits for every round trip. LATERAL puts them in this order.
+PUBLISH_AND_SEAL = (
+    "SELECT raced, s.xid FROM headgate.publish($12, $13, $14::bigint[], $15::text[], $16::int[],"
+    " $17::bigint[], $18::bool[], $19::bytea[], $20::bytea[], $21::text[], $22) AS raced,"
+    f" LATERAL {_SEAL} s"
 )
 
 
@@ -69,11 +77,15 @@ def batch_digest(hashes: Sequence[bytes]) -> bytes:
     return hashlib.sha256(b"".join(hashes)).digest()
 
 
-async def seal(link: Link, batch: int, lines: Sequence[Line]) -> int:
-    """Write the lines and give their batch its position. Nothing may follow but COMMIT."""
+async def seal(
+    link: Link, batch: int, lines: Sequence[Line], publishing: Publishing | None = None
+) -> set[int]:
+    """Publish, write the lines, and give their batch its position. Only COMMIT may follow.
+
+    The entries that lost a race for a head; then nothing was written, and all must be undone.
+    """
     hashes = [line.hash() for line in lines]
-    row = await link.fetchrow(
-        SEAL,
+    written = (
         batch,
         [x.entry for x in lines],
         column([x.fence for x in lines]),
@@ -86,8 +98,12 @@ async def seal(link: Link, batch: int, lines: Sequence[Line]) -> int:
         hashes,
         batch_digest(hashes),
     )
+    if publishing is None:
+        row = await link.fetchrow(SEAL, *written)
+    else:
+        row = await link.fetchrow(PUBLISH_AND_SEAL, *written, *publishing.columns())
     assert row is not None
     # After a crash Postgres may hand out a lost transaction's number again, and our batch number
     # too; only our own line, with its hash, says that it was us who committed.
     link.xid, link.proof = row["xid"], (SEALED, (batch, hashes[0]))
-    return row["pos"]
+    return set(row["raced"])

@@ -3,9 +3,10 @@
 -- It is the last thing before COMMIT: the lock is held for that long and no longer. Under it no
 -- other batch can get a position, so positions have no gaps and rise in the order of commits:
 -- a reader who follows `pos` never has to wait for anyone's snapshot.
+-- `raced` is what `publish` answered: when somebody lost a race, nothing is written.
 CREATE OR REPLACE FUNCTION headgate.seal(
     for_batch bigint, entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
-    reasons text[], paths text[], docs bytea[], hashes bytea[], digest bytea,
+    reasons text[], paths text[], docs bytea[], hashes bytea[], digest bytea, raced bigint[],
     OUT pos bigint, OUT xid bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -13,6 +14,9 @@ DECLARE
     last_pos   bigint;
     last_chain bytea;
 BEGIN
+    IF cardinality(raced) > 0 THEN
+        RETURN;
+    END IF;
     INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, worker, at, reason, steps, doc, hash)
     SELECT for_batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
            clock_timestamp(), t.reason, t.steps, t.doc, t.hash

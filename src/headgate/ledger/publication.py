@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from headgate.pg import Database, Link, queries
 
@@ -11,10 +13,7 @@ from .arrays import column
 
 Q = queries.load(__file__)
 
-PUBLISH = (
-    "SELECT headgate.publish($1, $2, $3::bigint[], $4::text[], $5::int[], $6::bigint[], $7::bool[],"
-    " $8::bytea[], $9::bytea[], $10::text[], $11)"
-)
+_BY_URI = attrgetter("uri")
 
 
 @dataclass(slots=True, eq=False)
@@ -31,31 +30,32 @@ class Publication:
     artifacts: str | None
 
 
-async def publish(
-    link: Link, pipeline: int, deployment: int, publications: Sequence[Publication]
-) -> set[int]:
-    """Make these the heads of their uris; the entries that lost a race, in which case none did.
+@dataclass(frozen=True, slots=True)
+class Publishing:
+    """What one transaction makes the heads of their uris (`publish` in publication.sql).
 
-    Raises a unique violation when a first version finds a head: ask `with_heads` whose.
+    A first version that finds a head raises a unique violation: ask `with_heads` whose.
     """
-    if not publications:
-        return set()
-    told = sorted(publications, key=lambda p: p.uri)
-    lost: list[int] = await link.fetchval(
-        PUBLISH,
-        pipeline,
-        deployment,
-        [p.entry for p in told],
-        [p.uri for p in told],
-        column([p.version for p in told]),
-        column([p.predecessor for p in told]),
-        column([p.removed for p in told]),
-        [p.content for p in told],
-        [p.effect for p in told],
-        column([p.artifacts for p in told]),
-        any(p.predecessor is not None for p in told),
-    )
-    return set(lost)
+
+    pipeline: int
+    deployment: int
+    publications: Sequence[Publication]
+
+    def columns(self) -> tuple[Any, ...]:
+        told = sorted(self.publications, key=_BY_URI)
+        return (
+            self.pipeline,
+            self.deployment,
+            [p.entry for p in told],
+            [p.uri for p in told],
+            column([p.version for p in told]),
+            column([p.predecessor for p in told]),
+            column([p.removed for p in told]),
+            [p.content for p in told],
+            [p.effect for p in told],
+            column([p.artifacts for p in told]),
+            any(p.predecessor is not None for p in told),
+        )
 
 
 async def see(link: Link, heads: Sequence[tuple[int, int]]) -> None:

@@ -32,6 +32,8 @@ UNIQUE = """
             SELECT array_agg(a.attname::text ORDER BY a.attname::text COLLATE "C")
             FROM pg_attribute a WHERE a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)))
 """
+# What one statement may carry: it is parsed in memory.
+MOST_BYTES = 4 << 20
 OWN = (("_headgate_entry", "bigint"), ("_headgate_at", "timestamptz"))
 
 
@@ -60,15 +62,20 @@ class RowsTable:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.label = table.label
         self._take_back = f"DELETE FROM {_name(table)} WHERE _headgate_entry = ANY ($1::bigint[])"
+        self._locks = f"(1751606891, hashtext('{table.label}'))"
         self._plain = self._upsert(frozenset())
+        self._sharing = self._upsert(frozenset(), share=True)
 
-    def _upsert(self, added: frozenset[str]) -> str:
+    def _upsert(self, added: frozenset[str], *, share: bool = False) -> str:
         name, key = _name(self.table), ", ".join(_quote(k) for k in self.table.key)
         columns = [_quote(n) for n in [*(c.name for c in self.table.columns), *sorted(added)]]
         listed = ", ".join(columns)
         updates = ", ".join(f"{c} = excluded.{c}" for c in [*columns, *(_quote(c) for c, _ in OWN)])
         mine = ", ".join("r." + _quote(k) for k in self.table.key)
+        # Asked once, before the first row.
+        first = f"(SELECT pg_advisory_xact_lock_shared{self._locks}) IS NOT NULL"
         # Sorted by key: two committers then lock rows in the same order.
         return f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
@@ -77,6 +84,7 @@ class RowsTable:
                     $1::bigint[], headgate.spread($2::timestamptz[], cardinality($1::bigint[])),
                     $3::text[]) AS e(entry, at, rows),
                  jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
+            WHERE {first if share else "true"}
             ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
             ON CONFLICT ({key}) DO UPDATE SET {updates}
             WHERE t._headgate_at IS NULL OR (t._headgate_at, t._headgate_entry)
@@ -147,6 +155,14 @@ class RowsTable:
                 hint=f"run: ALTER TABLE {name} ADD UNIQUE ({key});",
             )
 
+    @staticmethod
+    def is_one_statement(produced: Sequence[Produced]) -> bool:
+        """Will all of this be written at once, and nothing be taken back before?"""
+        return (
+            all(p.predecessor is None and len(p.chunks) <= 1 for p in produced)
+            and sum(len(p.chunks[0]) for p in produced if p.chunks) <= MOST_BYTES
+        )
+
     async def lock(self, link: Link, produced: Sequence[Produced]) -> None:
         """Agree with other committers on who locks which rows first.
 
@@ -154,18 +170,20 @@ class RowsTable:
         once. Who takes rows back first, or needs several statements, has no such order: two of
         them would deadlock, again and again.
         """
-        one = all(p.predecessor is None and len(p.chunks) <= 1 for p in produced)
-        one = one and len(list(_statements([p for p in produced if p.chunks], 0))) <= 1
-        await link.execute(
-            f"SELECT pg_advisory_xact_lock{'_shared' if one else ''}(1751606891, hashtext($1))",
-            self.table.label,
-        )
+        shared = "_shared" if self.is_one_statement(produced) else ""
+        await link.execute(f"SELECT pg_advisory_xact_lock{shared}{self._locks}")
 
     async def write(
-        self, link: Link, produced: Sequence[Produced], added: frozenset[str] = frozenset()
+        self,
+        link: Link,
+        produced: Sequence[Produced],
+        added: frozenset[str] = frozenset(),
+        *,
+        share: bool = False,
     ) -> None:
         """Replace what the objects' previous versions produced by what these ones do.
 
+        `share` takes the shared lock on the way, which saves asking for it before.
         `added` are columns that this data has and the schema has not (`new_columns="add"`); they
         become text. They are not remembered: the transaction may be rolled back.
         """
@@ -173,7 +191,8 @@ class RowsTable:
             await link.execute(
                 f"ALTER TABLE {_name(self.table)} ADD COLUMN IF NOT EXISTS {_quote(name)} text"
             )
-        upsert = self._upsert(added) if added else self._plain
+        plain = self._sharing if share else self._plain
+        upsert = self._upsert(added, share=share) if added else plain
         before = [p.predecessor for p in produced if p.predecessor is not None]
         if before:
             await link.execute(self._take_back, before)
@@ -181,24 +200,19 @@ class RowsTable:
             for group in _statements([p for p in produced if len(p.chunks) > k], k):
                 await link.execute(
                     upsert,
-                    [p.entry for p, _ in group],
-                    column([p.at for p, _ in group]),
-                    [chunk.decode() for _, chunk in group],
+                    [p.entry for p in group],
+                    column([p.at for p in group]),
+                    [p.chunks[k].decode() for p in group],
                 )
 
 
-def _statements(
-    produced: Sequence[Produced], k: int, most_bytes: int = 4 << 20
-) -> Iterator[list[tuple[Produced, bytes]]]:
+def _statements(produced: Sequence[Produced], k: int) -> Iterator[Sequence[Produced]]:
     # The k-th chunk of each entry, in statements of a reasonable size.
-    group: list[tuple[Produced, bytes]] = []
-    size = 0
-    for p in produced:
-        chunk = p.chunks[k]
-        if group and size + len(chunk) > most_bytes:
-            yield group
-            group, size = [], 0
-        group.append((p, chunk))
-        size += len(chunk)
-    if group:
-        yield group
+    start = size = 0
+    for n, p in enumerate(produced):
+        size += len(p.chunks[k])
+        if size > MOST_BYTES and n > start:
+            yield produced[start:n]
+            start, size = n, len(p.chunks[k])
+    if start < len(produced):
+        yield produced[start:]

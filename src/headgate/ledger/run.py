@@ -6,8 +6,9 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from collections.abc import Callable, Coroutine, Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -83,40 +84,67 @@ async def in_thread(function: Callable[..., Any], *args: Any) -> Any:
     return await ended
 
 
+class AtWork:
+    """Told which entry's handlers run in the committer. A worker has one that remembers it."""
+
+    def begin(self, entry: int) -> None:
+        """The handlers of `entry` may kill the process from here on."""
+
+    def end(self) -> None:
+        """They have returned."""
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What all runs of one path share. `loop`, in `thread`, is where the ledger is spoken to."""
+
+    pipeline: str
+    version: str
+    params: Mapping[str, Any]
+    db: Database
+    loop: asyncio.AbstractEventLoop
+    thread: int
+
+
 class RunNow:
-    """Implements `hg.Run`. `loop`, in `thread`, is where the ledger is spoken to."""
+    """Implements `hg.Run`. One is made for every attempt, so it holds next to nothing."""
 
-    __slots__ = (
-        "_db", "_in_apply", "_loop", "_thread", "_undo", "at_work", "attempt", "entry", "id",
-        "is_async", "key", "params", "pipeline", "version",
-    )  # fmt: skip
+    is_async = False
+    at_work = AtWork()
+    _in_apply = False
+    _undo: list[tuple[str, str, Callable[..., Any]]] | None = None
 
-    def __init__(
-        self,
-        claim: Claim,
-        *,
-        pipeline: str,
-        version: str,
-        params: Mapping[str, Any],
-        db: Database,
-        loop: asyncio.AbstractEventLoop,
-        thread: int,
-    ) -> None:
-        self.id = f"{claim.id}-{claim.fence}"
-        self.entry = claim.id
-        self.attempt = claim.attempts
-        self.key = claim.key.hex()
-        self.pipeline = pipeline
-        self.version = version
-        self.params = params
-        self.is_async = False
-        # Entered with the entry while its handlers run in the committer; the worker sets it.
-        self.at_work: Callable[[int], AbstractContextManager[object]] = nullcontext
-        self._db = db
-        self._loop = loop
-        self._thread = thread
-        self._in_apply = False
-        self._undo: list[tuple[str, str, Callable[..., Any]]] = []
+    def __init__(self, claim: Claim, around: Around) -> None:
+        self._claim = claim
+        self._around = around
+
+    @property
+    def id(self) -> str:
+        return f"{self._claim.id}-{self._claim.fence}"
+
+    @property
+    def entry(self) -> int:
+        return self._claim.id
+
+    @property
+    def attempt(self) -> int:
+        return self._claim.attempts
+
+    @property
+    def key(self) -> str:
+        return self._claim.key.hex()
+
+    @property
+    def pipeline(self) -> str:
+        return self._around.pipeline
+
+    @property
+    def version(self) -> str:
+        return self._around.version
+
+    @property
+    def params(self) -> Mapping[str, Any]:
+        return self._around.params
 
     def call(
         self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None
@@ -129,70 +157,75 @@ class RunNow:
             )
         if self.is_async:
             return self._call_async(name, fn, undo)
-        step = self._wait(call.begin(self._db, self.entry, bytes.fromhex(self.key), name))
-        if undo is not None:
-            self._undo.append((name, step.key, undo))
+        db, claim = self._around.db, self._claim
+        step = self._wait(call.begin(db, claim.id, claim.key, name))
+        self._remember(name, step.key, undo)
         if step.done:
             return orjson.loads(step.result)
         answer = _store(name, _give(fn, step.key))
-        self._wait(call.done(self._db, self.entry, name, answer))
+        self._wait(call.done(db, claim.id, name, answer))
         return orjson.loads(answer)  # as every later attempt will get it
 
     async def _call_async(
         self, name: str, fn: Callable[..., Any], undo: Callable[..., Any] | None
     ) -> Any:
-        step = await call.begin(self._db, self.entry, bytes.fromhex(self.key), name)
-        if undo is not None:
-            self._undo.append((name, step.key, undo))
+        db, claim = self._around.db, self._claim
+        step = await call.begin(db, claim.id, claim.key, name)
+        self._remember(name, step.key, undo)
         if step.done:
             return orjson.loads(step.result or b"null")
         value = _give(fn, step.key)
         if inspect.isawaitable(value):
             value = await value
         answer = _store(name, value)
-        await call.done(self._db, self.entry, name, answer)
+        await call.done(db, claim.id, name, answer)
         return orjson.loads(answer)
+
+    def _remember(self, name: str, key: str, undo: Callable[..., Any] | None) -> None:
+        if undo is not None:
+            self._undo = [*(self._undo or ()), (name, key, undo)]
 
     async def undo_calls(self) -> list[tuple[str, Exception | None]]:
         """Take back the calls of a quarantined entry, the last one first; which ones refused."""
         ended: list[tuple[str, Exception | None]] = []
-        for name, key, undo in reversed(self._undo):
+        for name, key, undo in reversed(self._undo or ()):
             try:
-                with self.at_work(self.entry):
-                    value = (
-                        _give(undo, key)
-                        if inspect.iscoroutinefunction(undo)
-                        else await in_thread(_give, undo, key)
-                    )
-                    if inspect.isawaitable(value):
-                        await value
-                await call.undone(self._db, self.entry, name)
+                self.at_work.begin(self.entry)
+                value = (
+                    _give(undo, key)
+                    if inspect.iscoroutinefunction(undo)
+                    else await in_thread(_give, undo, key)
+                )
+                if inspect.isawaitable(value):
+                    await value
+                await call.undone(self._around.db, self.entry, name)
                 ended.append((name, None))
             except BaseException as raised:
                 # It stays done: another attempt will not repeat it.
                 ended.append((name, mishap(raised)))
-        self._undo.clear()
+            finally:
+                self.at_work.end()
+        self._undo = None
         return ended
 
     @property
     def has_undo(self) -> bool:
         return bool(self._undo)
 
-    @contextmanager
-    def inside_apply(self) -> Generator[None]:
-        """While an `apply` handler runs, foreign calls are refused."""
+    def enter_apply(self) -> None:
+        """From here to `leave_apply`, foreign calls are refused."""
         self._in_apply = True
-        try:
-            with self.at_work(self.entry):
-                yield
-        finally:
-            self._in_apply = False
+        self.at_work.begin(self._claim.id)
+
+    def leave_apply(self) -> None:
+        self.at_work.end()
+        self._in_apply = False
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        if threading.get_ident() == self._thread:
+        if threading.get_ident() == self._around.thread:
             coroutine.close()
             raise NeedsThread
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(coroutine, self._around.loop).result()
 
 
 def _give(fn: Callable[..., Any], key: str) -> Any:

@@ -1,6 +1,6 @@
 """Settling: one transaction ends many attempts, and says so in the journal (C4).
 
-    fence check → rows → free SQL → publications → objects → live work → journal → commit
+    fence check → rows → free SQL → objects → live work → publications → journal → commit
 
 All of it or none of it. Who lost its lease is found by the fence check and changes nothing. Who
 lost a race for a head is given back. An error of the data is somebody's: the batch is halved until
@@ -12,8 +12,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from time import perf_counter
 
 from headgate.errors import LedgerUnavailable
@@ -26,17 +28,18 @@ from headgate.pg import Database, Link, driver
 
 from . import gate, object, publication, quarantine
 from .apply import apply
+from .attempt import Attempt, database_now
 from .inbox import Registered
 from .journal import seal
 from .rows import Produced, RowsTable
-from .settlement import Settlement, database_now
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed, driver.LockNotAvailable)
 
 UNCHANGED = Skipped("unchanged")
+_BY_ID = attrgetter("id")
 
-Judge = Callable[[Settlement, BaseException], Verdict]
+Judge = Callable[[Attempt, BaseException], Verdict]
 
 
 class _Raced(Exception):
@@ -71,14 +74,14 @@ class Settler:
         self._apply_seconds = apply_seconds
         self._judge = judge
 
-    async def settle(self, batch: Sequence[Settlement]) -> None:
+    async def settle(self, batch: Sequence[Attempt]) -> None:
         """End these attempts: durable when it returns. After `LedgerUnavailable`, call again."""
         began = perf_counter()
         left = [s for s in batch if not s.ended]
         while left:
             # Two changes of one uri (under different subjects) cannot both follow the same head.
-            wave: dict[str, Settlement] = {}
-            later: list[Settlement] = []
+            wave: dict[str, Attempt] = {}
+            later: list[Attempt] = []
             for s in left:
                 if wave.setdefault(s.claim.uri, s) is not s:
                     later.append(s)
@@ -87,7 +90,7 @@ class Settler:
         emit(COMMIT_SECONDS, perf_counter() - began, pipeline=self._name)
         emit(BATCH, len(batch), pipeline=self._name)
 
-    async def _settle(self, batch: list[Settlement]) -> None:
+    async def _settle(self, batch: list[Attempt]) -> None:
         tries = 0
         while True:
             verdicts = [s.verdict for s in batch]
@@ -125,7 +128,7 @@ class Settler:
             s.ended, s.lost = True, s.claim.id in lost
         self._report(batch, lost)
 
-    async def _blame(self, batch: list[Settlement], error: Exception) -> None:
+    async def _blame(self, batch: list[Attempt], error: Exception) -> None:
         """An error of the data is one entry's: halve the batch until it stands alone."""
         if not any(isinstance(s.verdict, Finalized) for s in batch):
             raise error
@@ -137,14 +140,14 @@ class Settler:
             batch[0].verdict = self._judge(batch[0], error)
             await self._settle(batch)
 
-    async def _once(self, batch: list[Settlement]) -> set[int]:
+    async def _once(self, batch: list[Attempt]) -> set[int]:
         at = self._at
         failing = not any(isinstance(s.verdict, Finalized) for s in batch)
         # A handler may take a while between two statements, but not longer than it may run.
         async with self._db.transaction(idle_seconds=2 * self._apply_seconds) as link:
             if self._serial and not failing:
                 await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
-            claims = sorted((s.claim for s in batch), key=lambda c: c.id)
+            claims = sorted([s.claim for s in batch], key=_BY_ID)
             number, held = await gate.leave(
                 link,
                 at.pipeline,
@@ -152,51 +155,56 @@ class Settler:
                 [c.id for c in claims],
                 [c.fence for c in claims],
             )
-            live = [s for s in batch if s.claim.id in held]
-            await self._effects(link, live)
-            await self._promote(link, live)
-            await self._return(link, live)
-            await seal(link, number, [s.line(fenced=s.claim.id not in held) for s in batch])
+            lost = {c.id for c in claims} - held
+            live = [s for s in batch if s.claim.id not in lost] if lost else batch
+            await self._effects(link, [s for s in live if isinstance(s.verdict, Finalized)])
+            ready = [s for s in live if isinstance(s.verdict, Finalized)]
+            await self._promote(link, live, ready)
+            if len(ready) < len(live):
+                await self._return(link, live)
+            new = [s.publication for s in ready if s.publication is not None]
+            publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
+            lines = [s.line(fenced=s.claim.id in lost) for s in batch]
+            if raced := await seal(link, number, lines, publishing):
+                raise _Raced(raced)
             reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)
         reached(Point.AFTER_FAIL if failing else Point.AFTER_FINALIZE)
-        return {c.id for c in claims} - held
+        return lost
 
-    async def _effects(self, link: Link, live: list[Settlement]) -> None:
-        ready = [s for s in live if isinstance(s.verdict, Finalized)]
+    async def _effects(self, link: Link, ready: list[Attempt]) -> None:
         if not ready:
             return
         if self._applies:
-            failed = await apply(link, self._applies, ready, self._rows, self._apply_seconds)
-            for settlement, error in failed:
-                settlement.verdict = self._judge(settlement, error)
+            rows = self._rows if self._tables else None
+            failed = await apply(link, self._applies, ready, rows, self._apply_seconds)
+            for attempt, error in failed:
+                attempt.verdict = self._judge(attempt, error)
         else:
             await self._rows(link, ready, agree=True)
         reached(Point.EFFECTS)
 
-    async def _rows(self, link: Link, ready: Sequence[Settlement], *, agree: bool = False) -> None:
+    async def _rows(self, link: Link, ready: Sequence[Attempt], *, agree: bool = False) -> None:
         made = [(table, _produced(table, ready)) for table in self._tables]
-        if agree:  # all locks before the first row, in the order the tables were declared
+        share = agree and all(t.is_one_statement(produced) for t, produced in made)
+        if agree and not share:  # all locks before the first row, in the order of the tables
             for table, produced in made:
                 await table.lock(link, produced)
         for table, produced in made:
-            label = table.table.label
-            added = [s.added[label] for s in ready if label in s.added]
-            await table.write(link, produced, frozenset[str]().union(*added))
+            label = table.label
+            added = [s.added[label] for s in ready if s.added and label in s.added]
+            await table.write(link, produced, frozenset[str]().union(*added), share=share)
 
-    async def _promote(self, link: Link, live: list[Settlement]) -> None:
-        ready = [s for s in live if isinstance(s.verdict, Finalized)]
-        new = [s.publication for s in ready if s.publication is not None]
-        if lost := await publication.publish(link, self._at.pipeline, self._at.deployment, new):
-            raise _Raced(lost)
+    async def _promote(self, link: Link, live: list[Attempt], ready: list[Attempt]) -> None:
         same = [
             (s.claim.head.entry, s.claim.id)
             for s in live
             if s.claim.head is not None and s.verdict == UNCHANGED
         ]
         await publication.see(link, same)
-        using = [s for s in live if isinstance(s.verdict, (Finalized, Quarantine)) and s.objects]
-        kept = await object.keep(link, self._at.store, [o for s in using for o in s.objects])
-        gone = {s.claim.id for s in using if any(digest not in kept for digest, _ in s.objects)}
+        using = [s for s in live if s.objects and isinstance(s.verdict, (Finalized, Quarantine))]
+        wanted = {s.claim.id: s.objects or () for s in using}
+        kept = await object.keep(link, self._at.store, [o for w in wanted.values() for o in w])
+        gone = {e for e, w in wanted.items() if any(digest not in kept for digest, _ in w)}
         if gone:
             raise _Raced(gone)
         back = {s.claim.upstream for s in ready if s.claim.upstream is not None}
@@ -205,7 +213,7 @@ class Settler:
         if ready:
             reached(Point.PROMOTED)
 
-    async def _return(self, link: Link, live: list[Settlement]) -> None:
+    async def _return(self, link: Link, live: list[Attempt]) -> None:
         back: list[gate.Stay] = []
         aside: list[quarantine.Aside] = []
         for s in live:
@@ -253,7 +261,7 @@ class Settler:
                             reason,
                             error,
                             s.preview,
-                            s.content,
+                            s.keepable,
                             c.first_at,
                         )
                     )
@@ -262,40 +270,33 @@ class Settler:
         await gate.stay(link, self._at.pipeline, back)
         await quarantine.enter(link, self._at.pipeline, self._at.deployment, aside)
 
-    def _report(self, batch: list[Settlement], lost: set[int]) -> None:
-        outcomes: dict[str, int] = {}
-        retries: dict[str, int] = {}
-        for s in batch:
-            if s.claim.id in lost:
-                continue
-            kind = type(s.verdict).__name__.lower()
-            outcomes[kind] = outcomes.get(kind, 0) + 1
-            if isinstance(s.verdict, Retry):
-                retries[s.verdict.reason] = retries.get(s.verdict.reason, 0) + 1
-        for outcome, n in outcomes.items():
-            emit(SETTLED, n, pipeline=self._name, outcome=outcome)
-        for reason, n in retries.items():
+    def _report(self, batch: list[Attempt], lost: set[int]) -> None:
+        ended = [s.verdict for s in batch if s.claim.id not in lost]
+        for kind, n in Counter(map(type, ended)).items():
+            emit(SETTLED, n, pipeline=self._name, outcome=kind.__name__.lower())
+        for reason, n in Counter(v.reason for v in ended if isinstance(v, Retry)).items():
             emit(RETRIES, n, reason=reason)
         if lost:
             emit(FENCED, len(lost), pipeline=self._name)
 
 
-def _produced(table: RowsTable, ready: Sequence[Settlement]) -> list[Produced]:
+def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
+    label = table.label
     return [
         Produced(
             s.claim.id,
             s.claim.event_time,
-            s.rows.get(table.table.label, ()),
+            s.rows.get(label, ()) if s.rows else (),
             s.publication.predecessor if s.publication else None,
         )
         for s in ready
     ]
 
 
-def _restore(batch: list[Settlement], verdicts: list[Verdict]) -> None:
+def _restore(batch: list[Attempt], verdicts: list[Verdict]) -> None:
     # A rolled-back transaction decided nothing: the next one starts from the same verdicts.
-    for settlement, verdict in zip(batch, verdicts, strict=True):
-        settlement.verdict = replace(verdict)
+    for attempt, verdict in zip(batch, verdicts, strict=True):
+        attempt.verdict = replace(verdict)
 
 
 def _lane(upstream: str) -> int:

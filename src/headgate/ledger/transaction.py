@@ -83,6 +83,10 @@ def _begin(sql: str) -> int:
             at = edge.end()
 
 
+Deferred = tuple[str, tuple[Any, ...]]
+_OVER = EffectRefused("tx: the handler's time in apply is over")
+
+
 class Tx:
     """`hg.Transaction`: the connection of the finalize transaction, for one entry."""
 
@@ -90,7 +94,8 @@ class Tx:
         self._connection = connection
         self._running: set[asyncio.Task[Any]] = set()
         self.failed: BaseException | None = None
-        self.deferred: list[tuple[str, tuple[Any, ...]]] = []
+        self.sent = False
+        self.deferred: list[Deferred] = []
 
     async def execute(self, sql: str, *args: Any) -> str:
         """Run one statement; its status, as in `INSERT 0 1`."""
@@ -126,22 +131,23 @@ class Tx:
             self.failed = self.failed or error
             raise
 
-    async def end(self) -> None:
+    def end(self) -> set[asyncio.Task[Any]]:
         """Nothing of this handler reaches the connection any more, whatever still runs of it.
 
-        A plain handler that ran out of time goes on in its thread, perhaps in a statement.
+        A plain handler that ran out of time goes on in its thread, perhaps in a statement: that
+        one is cancelled, and has to be waited for.
         """
-        self.failed = self.failed or EffectRefused("tx: the handler's time in apply is over")
+        self.failed = self.failed or _OVER
         for task in self._running:
             task.cancel()
-        if self._running:
-            await asyncio.wait(set(self._running))
+        return set(self._running)
 
     async def _run(self, statement: Callable[[], Awaitable[Any]]) -> Any:
         if self.failed is not None:
             raise self.failed
         task = asyncio.current_task()
         assert task is not None
+        self.sent = True
         self._running.add(task)
         try:
             return await statement()

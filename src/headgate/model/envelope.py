@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from .kept import kept_json
+
 Provider = Literal["s3", "gcs", "azure", "http", "file", "log", "cron", "webhook"]
 Detector = Literal["event", "etag", "manifest", "sse", "webhook", "cron", "log"]
 Kind = Literal["created", "removed"]
@@ -61,7 +63,8 @@ class Envelope(BaseModel):
 
     def document(self) -> bytes:
         """What the ledger stores beside its columns: JSON, without what is empty."""
-        return self.model_dump_json(exclude=set(COLUMNS), exclude_defaults=True).encode()
+        given, told = self.__dict__, self.model_fields_set
+        return kept_json({n: v for n, usual in _USUAL if n in told and (v := given[n]) != usual})
 
     @classmethod
     def restore(
@@ -93,6 +96,14 @@ class Envelope(BaseModel):
                 "data": data,
             },
         )
+
+
+# What a document may say, and what goes without saying.
+_USUAL = [
+    (name, field.get_default(call_default_factory=True))
+    for name, field in Envelope.model_fields.items()
+    if name not in COLUMNS
+]
 
 
 def ordinal(number: int) -> str:

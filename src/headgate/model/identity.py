@@ -39,38 +39,34 @@ def _hash(domain: bytes, value: Json) -> bytes:
     return hashlib.sha256(b"headgate:" + domain + b":1\0" + canonical(value)).digest()
 
 
-def occurrence(envelope: Envelope) -> list[str | int]:
+def occurrence(envelope: Envelope) -> tuple[str, str | int]:
     """What makes this change this change and no other one of the same uri.
 
     An ETag alone never does: A → B → A would end after B.
     """
     if envelope.version_id and envelope.strength == "immutable":
-        return ["version", envelope.version_id]
+        return "version", envelope.version_id
     if envelope.generation is not None:
-        return ["generation", envelope.generation]
+        return "generation", envelope.generation
     if envelope.sequence is not None:
-        return ["sequence", envelope.sequence]
-    return ["event", envelope.event_id]
+        return "sequence", envelope.sequence
+    return "event", envelope.event_id
 
 
 def change_key(envelope: Envelope) -> bytes:
     """Was I already told? The envelope's `idempotency_key`."""
-    return _hash(b"change", {"uri": envelope.uri, "occurrence": occurrence(envelope)})
+    # Spelled out, since every delivery pays for it: canonical({"uri": …, "occurrence": …}).
+    what = orjson.dumps(occurrence(envelope)), orjson.dumps(envelope.uri)
+    return hashlib.sha256(b'headgate:change:1\0{"occurrence":%b,"uri":%b}' % what).digest()
 
 
 def fingerprint(envelope: Envelope) -> int:
     """64 bits of what a repeated delivery must repeat; others under one key are a conflict."""
-    parts: list[str | int | None] = [
-        envelope.kind,
-        envelope.etag,
-        envelope.version_id,
-        envelope.md5,
-        envelope.size,
-    ]
-    digest = hashlib.sha256(canonical(parts))
-    if envelope.data is not None:
-        digest.update(b"\0" + envelope.data)
-    return int.from_bytes(digest.digest()[:8], "big", signed=True)
+    e = envelope
+    told = orjson.dumps((e.kind, e.etag, e.version_id, e.md5, e.size))
+    if e.data is not None:
+        told = b"%b\0%b" % (told, e.data)
+    return int.from_bytes(hashlib.sha256(told).digest()[:8], "big", signed=True)
 
 
 def effect_key(
@@ -88,22 +84,56 @@ def effect_key(
     period: str | None = None,
 ) -> bytes:
     """Was this work already done? Everything the result depends on; the code is evidence only."""
-    return _hash(
-        b"effect",
-        {
-            "pipeline": pipeline,
-            "task": task,
-            "dataset": dataset,
-            "partition": partition,
-            "operation": operation,
-            "version": version,
-            "uri": uri,
-            "generation": generation,
-            "checksum_in": content.hex(),
-            "params": params.hex(),
-            "period": period,
-        },
-    )
+    return hashlib.sha256(
+        _effect(
+            pipeline=pipeline,
+            task=task,
+            dataset=dataset,
+            partition=partition,
+            operation=operation,
+            version=version,
+            uri=uri,
+            generation=generation,
+            checksum_in=content.hex(),
+            params=params.hex(),
+            period=period,
+        )
+    ).digest()
+
+
+def _effect(**parts: str | None) -> bytes:
+    return b"headgate:effect:1\0" + canonical(parts)
+
+
+class EffectKey:
+    """`effect_key` for all entries of one pipeline: what they share is rendered once."""
+
+    def __init__(self, *, pipeline: str, version: str, params: bytes) -> None:
+        # Names are sorted, so the parts that differ come in this order.
+        marks = {name: f"\0{name}" for name in ("checksum_in", "generation", "uri")}
+        whole = _effect(
+            pipeline=pipeline,
+            task="path",
+            dataset=None,
+            partition=None,
+            operation="publish",
+            version=version,
+            params=params.hex(),
+            period=None,
+            **marks,
+        ).decode()
+        self._parts: list[str] = []
+        for mark in marks.values():
+            before, _, whole = whole.partition(orjson.dumps(mark).decode())
+            self._parts.append(before)
+        self._parts.append(whole)
+
+    def __call__(self, uri: str, generation: str, content: bytes) -> bytes:
+        """The key of what becomes of these bytes of this change."""
+        begin, between, before_uri, end = self._parts
+        quoted = orjson.dumps(uri).decode()
+        whole = f'{begin}"{content.hex()}"{between}"{generation}"{before_uri}{quoted}{end}'
+        return hashlib.sha256(whole.encode()).digest()
 
 
 def params_digest(params: Mapping[str, Any]) -> bytes:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
+from functools import cache
+from itertools import chain, islice
 from typing import Any, Literal, cast
 
 import orjson
@@ -23,10 +25,13 @@ from pydantic_core import PydanticSerializationError
 from headgate.errors import PipelineError, SchemaError
 
 from .columns import IDENTIFIER, Column, columns, is_name, readable
+from .kept import kept_json
 
 NewColumns = Literal["quarantine", "add", "ignore"]
 CHUNK = 1000
 
+_DICT = {dict}
+_NONE: frozenset[str] = frozenset()
 # An odd number of backslashes: the escape, not a text about it.
 _NUL = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
 # A dataclass is as wrong as whoever filled it: its instances are checked like dictionaries.
@@ -104,6 +109,16 @@ class Encoder:
 
     def __init__(self, table: Table) -> None:
         self.table = table
+        self.label = table.label
+        self._validate = table.adapter.validator.validate_python
+        self._serialize = table.adapter.serializer.to_python
+        # A TypedDict of plain values comes out of validation as it goes into JSON.
+        made = cast("dict[str, Any]", table.adapter.core_schema).get("items_schema", {})
+        self._is_plain = (
+            made.get("type") == "typed-dict"
+            and "serialization" not in repr(made)
+            and not any(c.type == "jsonb" for c in table.columns)
+        )
         self._fields = frozenset(c.name for c in table.columns)
         # In a CSV an empty cell of a nullable column that is not text means "no value".
         self._blank = tuple(c.name for c in table.columns if c.nullable and c.type != "text")
@@ -123,30 +138,29 @@ class Encoder:
 
         `seen` rows of the same object came before these.
         """
-        chunk: list[Any] = []
-        for row in _each(rows):
-            chunk.append(row)
-            if len(chunk) == CHUNK:
-                yield self._encode(chunk, seen)
-                seen += len(chunk)
-                chunk = []
-        if chunk:
+        each = _each(rows)
+        while chunk := list(islice(each, CHUNK)):
+            if any(map(_is_stream, set(map(type, chunk)) - _DICT)):
+                each = _unpacked(chain(chunk, each))
+                continue
             yield self._encode(chunk, seen)
+            seen += len(chunk)
 
     def _encode(self, chunk: list[Any], seen: int) -> tuple[int, bytes, frozenset[str]]:
         extras = self._prepare(chunk, seen)
         try:
-            checked = self.table.adapter.validate_python(chunk)
-            plain: list[dict[str, Any]]
-            plain = self.table.adapter.dump_python(checked, warnings="error")
+            plain: list[dict[str, Any]] = self._validate(chunk)
+            if not self._is_plain:
+                plain = self._serialize(plain, warnings="error")
         except ValidationError as error:
             raise SchemaError(_explain(self.table, error, seen)) from None
         except PydanticSerializationError as error:
             raise SchemaError(f"{self.table.label}: rows {seen + 1}…: {error}") from None
         self._fit(plain, seen)
+        added = _NONE
         for n, extra in extras.items():
             plain[n] |= extra
-        added = frozenset(name for extra in extras.values() for name in extra)
+            added |= extra.keys()
         return len(plain), self._dump(plain, seen), added
 
     def _prepare(self, chunk: list[Any], seen: int) -> dict[int, dict[str, Any]]:
@@ -249,15 +263,29 @@ class Encoder:
         return SchemaError(f"{self.table.label}: row {n}: {name}: {why}")
 
 
+@cache
+def _is_stream(kind: type) -> bool:
+    return hasattr(kind, "__arrow_c_stream__")
+
+
+@cache
+def _yields_rows(kind: type) -> bool:
+    return hasattr(kind, "__iter__") and not issubclass(kind, (str, bytes, Mapping))
+
+
 def _each(rows: Any) -> Iterator[Any]:
-    if hasattr(rows, "__arrow_c_stream__"):
-        yield from _arrow(rows)
-        return
-    if isinstance(rows, (str, bytes, Mapping)) or not hasattr(rows, "__iter__"):
-        kind = type(cast("object", rows)).__name__
-        raise SchemaError(f"a rows handler yields rows; it returned a {kind}")
+    kind = cast("type[object]", type(rows))
+    if _is_stream(kind):
+        return _arrow(rows)
+    if not _yields_rows(kind):
+        raise SchemaError(f"a rows handler yields rows; it returned a {kind.__name__}")
+    return iter(rows)
+
+
+def _unpacked(rows: Iterable[Any]) -> Iterator[Any]:
+    """Rows, some of which are streams of rows."""
     for row in rows:
-        if hasattr(row, "__arrow_c_stream__"):
+        if _is_stream(cast("type[object]", type(row))):
             yield from _arrow(row)
         else:
             yield row
@@ -304,10 +332,10 @@ def _dumps(value: Any) -> bytes:
     # A time without a zone would be read in the server's zone. Here it is UTC, always.
     option = orjson.OPT_NAIVE_UTC
     try:
-        return orjson.dumps(value, default=_json, option=option)
+        return kept_json(value, _json, option)
     except orjson.JSONEncodeError:
         # dict[int, …] is a fair type for a column. It is slower, so only where it is needed.
-        return orjson.dumps(value, default=_json, option=option | orjson.OPT_NON_STR_KEYS)
+        return kept_json(value, _json, option | orjson.OPT_NON_STR_KEYS)
 
 
 def _json(value: Any) -> Any:

@@ -63,10 +63,11 @@ class Database:
         # A pooler hands each transaction another server connection: prepared statements and
         # settings made on one of them would be missing, or a stranger's, on the next.
         options: dict[str, Any] = {"dsn": url or None, "timeout": CONNECT_SECONDS}
-        pool_options: dict[str, Any] = {"max_size": max_size}
+        # Nothing is tidied up when a connection comes back: we leave no state in a session, and
+        # asking the server to forget would cost a round trip each time.
+        pool_options: dict[str, Any] = {"max_size": max_size, "reset": _no_reset}
         if pooler:
             options["statement_cache_size"] = 0
-            pool_options["reset"] = _no_reset
         else:
             options["server_settings"] = {"application_name": application_name}
         pool = driver.pool(**options, **pool_options)
@@ -109,6 +110,8 @@ class Database:
             # The block is over, and may have committed: a server that dies while the connection
             # is tidied up must not make it look as if it failed. The pool drops such a one.
             with suppress(Exception):
+                if link.lent and not self.pooler:
+                    await raw.reset(timeout=CONNECT_SECONDS)
                 await self._pool.release(raw)
 
     @asynccontextmanager
@@ -192,7 +195,7 @@ class Database:
         end: outcome.Outcome = "unknown"
         if link.xid is not None:
             end = await outcome.find_out(
-                self._connect_anew,
+                self.connect_anew,
                 link.xid,
                 link.proof,
                 self.schema,
@@ -215,8 +218,8 @@ class Database:
             hint="Look for the rows of this transaction before running it again.",
         ) from lost
 
-    async def _connect_anew(self) -> Connection:
-        # Not from the pool: all of its places may be taken by others who wait as we do.
+    async def connect_anew(self) -> Connection:
+        """A connection of its own: all places of the pool may be taken by others who wait."""
         return await driver.connect(**self._options)
 
     def _no_connection(self, error: Exception) -> Exception:
@@ -240,7 +243,7 @@ class Database:
 
 
 async def _no_reset(_: Connection) -> None:
-    """Nothing to tidy up: behind a pooler no session state is ever made."""
+    """Nothing to tidy up: no session state is ever made. `Link.lent` is the exception."""
 
 
 async def _roll_back(link: Link) -> None:

@@ -40,10 +40,11 @@ class Link:
     """A connection that speaks for one ledger schema.
 
     `xid` and `proof` are for the caller of `Database.transaction()`: they let a COMMIT whose
-    answer was lost be looked up afterwards. `committed` is None until the end is known.
+    answer was lost be looked up afterwards. `committed` is None until the end is known. `lent` says
+    that a handler's own SQL ran here: whatever that left in the session is undone.
     """
 
-    __slots__ = ("committed", "proof", "raw", "schema", "xid")
+    __slots__ = ("committed", "lent", "proof", "raw", "schema", "xid")
 
     def __init__(self, raw: Connection, schema: str = SCHEMA) -> None:
         self.raw = raw
@@ -51,6 +52,7 @@ class Link:
         self.xid: int | None = None
         self.proof: tuple[str, tuple[Any, ...]] | None = None
         self.committed: bool | None = None
+        self.lent = False
 
     @property
     def closed(self) -> bool:

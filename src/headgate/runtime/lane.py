@@ -9,14 +9,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate
 from headgate.ledger.attempt import Attempt
-from headgate.ledger.run import NeedsThread
-from headgate.ledger.settlement import Settlement
+from headgate.ledger.run import AtWork, NeedsThread
 from headgate.model.signal import OUTAGE, STAGE_SECONDS, emit
 from headgate.model.verdict import Quarantine, Release, Retry
 from headgate.pg import Database
@@ -49,6 +47,20 @@ def slots(tuning: Tuning) -> int:
     return tuning.concurrency + 1 + INDEPENDENT_COMMITTERS
 
 
+class _InCommit(AtWork):
+    """Handlers that run in a committer may kill the process as well as any other."""
+
+    def __init__(self, marker: Marker, slot: int) -> None:
+        self._marker = marker
+        self._slot = slot
+
+    def begin(self, entry: int) -> None:
+        self._marker.begin(self._slot, entry)
+
+    def end(self) -> None:
+        self._marker.end(self._slot)
+
+
 class Lane:
     """One pipeline's claims, handlers and commits in this process."""
 
@@ -76,8 +88,7 @@ class Lane:
         self._first_slot = first_slot
         self._slots = asyncio.Semaphore(tuning.concurrency)
         self._free_slots = list(range(first_slot, first_slot + tuning.concurrency))
-        commit_slot = first_slot + tuning.concurrency + 1
-        self._commit_slots = list(range(commit_slot, commit_slot + INDEPENDENT_COMMITTERS))
+        self._here = first_slot + tuning.concurrency
         self._tasks: set[asyncio.Task[None]] = set()
         self._prepared: deque[Attempt] = deque()
         self._closing = False
@@ -86,8 +97,8 @@ class Lane:
         )
         several = bool(path.declared.applies) and path.declared.independent
         self._committers = [
-            asyncio.create_task(self._commit())
-            for _ in range(INDEPENDENT_COMMITTERS if several else 1)
+            asyncio.create_task(self._commit(_InCommit(marker, self._here + 1 + n)))
+            for n in range(INDEPENDENT_COMMITTERS if several else 1)
         ]
 
     @property
@@ -124,7 +135,7 @@ class Lane:
         self._floor = fresh[-1] + 1 if len(claims) == most and fresh else 0
         self.holding.update(c.id for c in claims)
         self._loner = next((c.id for c in claims if c.alone), self._loner)
-        attempts = [self._begin(c) for c in claims]
+        attempts = [self.path.begin(c) for c in claims]
         if self._is_async:
             for attempt in attempts:
                 task = asyncio.create_task(self._handle(attempt))
@@ -135,22 +146,6 @@ class Lane:
         else:
             self.crew.submit(attempts)
         return len(claims)
-
-    def _begin(self, claim: gate.Claim) -> Attempt:
-        attempt = self.path.begin(claim)
-        attempt.run.at_work = self._in_commit
-        return attempt
-
-    @contextmanager
-    def _in_commit(self, entry: int) -> Generator[None]:
-        """Handlers that run in the committer may kill the process as well as any other."""
-        slot = self._commit_slots.pop()
-        self._marker.begin(slot, entry)
-        try:
-            yield
-        finally:
-            self._marker.end(slot)
-            self._commit_slots.append(slot)
 
     def _is_quick(self, now: float) -> bool:
         pace = self.crew.seconds_per_entry
@@ -163,6 +158,7 @@ class Lane:
             part = attempts[at : at + size]
             began, busy = time.perf_counter(), time.thread_time()
             self._hand_over([a for a in part if self._handle_one(a)])
+            self._marker.end(self._here)
             pace = (time.perf_counter() - began) / len(part)
             busy = (time.thread_time() - busy) / len(part)
             self.crew.learn(pace, weight=0.5)
@@ -175,20 +171,17 @@ class Lane:
             await asyncio.sleep(0)
 
     def _handle_one(self, attempt: Attempt) -> bool:
-        slot = self._first_slot + self._tuning.concurrency
-        self._marker.begin(slot, attempt.claim.id)
+        self._marker.begin(self._here, attempt.claim.id)
         try:
             self.path.prepare(attempt)
             return True
         except NeedsThread:
             self._may_be_quick = False
-            self.crew.submit([self._begin(attempt.claim)])
+            self.crew.submit([self.path.begin(attempt.claim)])
             return False
         except Exception as error:
             attempt.give_up(error)
             return True
-        finally:
-            self._marker.end(slot)
 
     def check(self) -> None:
         """Raise what broke a committer: a worker that cannot commit must not go on claiming."""
@@ -239,7 +232,7 @@ class Lane:
             self._prepared += attempts
             self.crew.ready.set()
 
-    async def _commit(self) -> None:
+    async def _commit(self, at_work: _InCommit) -> None:
         """Gather what is ready and settle it. A lone entry does not wait for company."""
         most = self._tuning.batch_max
         while True:
@@ -250,6 +243,8 @@ class Lane:
             if self._prepared:
                 self.crew.ready.set()
             if batch:
+                for attempt in batch:
+                    attempt.run.at_work = at_work
                 await self._settle(batch)
                 self.holding.difference_update(a.claim.id for a in batch)
                 self._settled()
@@ -260,7 +255,7 @@ class Lane:
         began = loop.time()
         while True:
             try:
-                settlements = await self.path.settle(batch)
+                await self.path.settle(batch)
                 break
             except LedgerUnavailable as error:
                 # What the handlers did is still here; the fence decides whether it still counts.
@@ -272,11 +267,11 @@ class Lane:
         self.path.finish(batch)
         emit(STAGE_SECONDS, self.crew.seconds_per_entry, stage="handle")
         emit(STAGE_SECONDS, loop.time() - began, stage="settle")
-        self._log(settlements)
+        self._log(batch)
 
-    def _log(self, settlements: Sequence[Settlement]) -> None:
+    def _log(self, attempts: Sequence[Attempt]) -> None:
         """Say what went wrong, a few lines per batch at most: the ledger has all of it."""
-        wrong = [s for s in settlements if isinstance(s.verdict, (Retry, Quarantine))]
+        wrong = [s for s in attempts if isinstance(s.verdict, (Retry, Quarantine))]
         for s in wrong[:LOGGED_PER_BATCH]:
             assert isinstance(s.verdict, (Retry, Quarantine))
             log.warning(

@@ -160,10 +160,10 @@ class _Rehearsed(Path):
     async def end(self, attempt: Attempt, db: ScratchDatabase) -> Verdict:
         """Stage and settle; how the attempt would have ended."""
         await self.stage([attempt])
-        settlement = self._settlement(attempt)
+        self._conclude(attempt)
         with db.undoing():
-            await self.settler.settle([settlement])
-        return settlement.verdict
+            await self.settler.settle([attempt])
+        return attempt.verdict
 
 
 async def rehearse(

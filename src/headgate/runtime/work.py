@@ -15,6 +15,7 @@ from headgate.ledger import gate
 from headgate.ledger import worker as workers
 from headgate.model.signal import OUTAGE, emit
 from headgate.pg import Database
+from headgate.pg.bell import listen
 from headgate.pipeline import Path
 
 from .lane import Lane, slots
@@ -22,6 +23,7 @@ from .marker import Marker
 from .tuning import Tuning
 
 ALONE_CHECK_SECONDS = 1.0
+SHORTEST_PAUSE_SECONDS = 0.002
 
 
 class Worker:
@@ -65,20 +67,11 @@ class Worker:
     async def run(self) -> bool:
         """Work until stopped; False when handlers did not finish in time."""
         await self._patiently(self._register)
-        pause = 0.002
-        while not self._stop.is_set():
-            try:
-                claimed = await self._claim()
-                # Asking again at once would find the same nothing; wait a little longer each time.
-                pause = 0.002 if claimed else min(pause * 1.5, self._tuning.poll_seconds)
-            except Fenced:
-                await self._patiently(self._register)
-            except LedgerUnavailable:
-                emit(OUTAGE)
-                await self._sleep(random.uniform(0.05, 0.5))
-                await self._patiently(self._give_back_unknown)
-            else:
-                await self._sleep(pause)
+        bell = asyncio.create_task(listen(self._db, self._ring))
+        try:
+            await self._work()
+        finally:
+            bell.cancel()
         clean = all(
             await asyncio.gather(*(lane.drain(self._tuning.drain_seconds) for lane in self._lanes))
         )
@@ -87,6 +80,32 @@ class Worker:
         # Also what did not finish in time: this process ends now, and nobody may be left to do it.
         await workers.bury(self._db, self.id, "stopped", running=(), innocent=True)
         return clean
+
+    async def _work(self) -> None:
+        pause = SHORTEST_PAUSE_SECONDS
+        while not self._stop.is_set():
+            self._wake.clear()  # before we look: what is admitted while we do wakes us again
+            try:
+                claimed = await self._claim()
+                # Asking again at once would find the same nothing; wait a little longer each time.
+                pause = (
+                    SHORTEST_PAUSE_SECONDS
+                    if claimed
+                    else min(pause * 1.5, self._tuning.poll_seconds)
+                )
+            except Fenced:
+                await self._patiently(self._register)
+            except LedgerUnavailable:
+                emit(OUTAGE)
+                self._wake.clear()
+                await self._sleep(random.uniform(0.05, 0.5))
+                await self._patiently(self._give_back_unknown)
+            else:
+                await self._sleep(pause)
+
+    def _ring(self, said: str) -> None:
+        if not said or any(said == str(lane.path.at.pipeline) for lane in self._lanes):
+            self._wake.set()
 
     async def _claim(self) -> int:
         """One round over the lanes. What must run alone gets the whole worker for itself."""
@@ -131,11 +150,11 @@ class Worker:
                 return
             except LedgerUnavailable:
                 emit(OUTAGE)
+                self._wake.clear()
                 await self._sleep(pause * random.uniform(0.5, 1.0))
                 pause = min(pause * 2, 5.0)
 
     async def _sleep(self, seconds: float) -> None:
-        self._wake.clear()
         if self._stop.is_set():
             return
         try:

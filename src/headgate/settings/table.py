@@ -137,7 +137,9 @@ class Settings:
     )
     batch_max: int = setting(1000, "Entries finalized by one commit, at most.", whole(1, 10_000))
     poll_seconds: float = setting(
-        0.1, "How long an idle worker waits before it looks again, at most.", seconds(0.001, 60)
+        0.1,
+        "How long an idle worker that was told nothing waits before it looks, at most.",
+        seconds(0.001, 60),
     )
     deadline_seconds: float = setting(
         3600.0, "How long a handler may take for one entry.", seconds(0.01, 604_800)
