@@ -19,7 +19,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: $(READY) ## See it work: a folder of files through the gate
+demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 	$(BIN)/headgate demo $(ARGS)
 
 .PHONY: test
