@@ -52,6 +52,10 @@ layers: $(READY) ## import-linter: who may import whom
 docs: $(READY) ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky -d build/doctrees docs build/docs
 
+.PHONY: pictures
+pictures: $(READY) ## Record the pictures of docs/images anew: the commands run for real
+	$(BIN)/python scripts/record $(ARGS)
+
 .PHONY: venv
 venv: $(READY) ## Build .venv, or bring it up to date
 
