@@ -45,7 +45,7 @@ def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: 
 
     Builds a small world in FOLDER (headgate-demo): files of rain gauges, the two scripts
     that everyone writes, a Headgate pipeline. All get the same shuffled, repeated
-    deliveries and the same kill -9. Then the source misbehaves. It takes about half a
+    deliveries and the same kill -9. Then the source misbehaves. It takes less than a
     minute and needs no network. Run it twice: for Headgate there is nothing left to do.
 
     Should a naive script come through unharmed, all get up to as many kills again, and the
