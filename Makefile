@@ -19,7 +19,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: $(READY) ## See it work: a folder of files through the gate
+demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 	$(BIN)/headgate demo $(ARGS)
 
 .PHONY: test
@@ -51,6 +51,10 @@ layers: $(READY) ## import-linter: who may import whom
 .PHONY: docs
 docs: $(READY) ## Build the documentation into build/docs; a warning is an error
 	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky -d build/doctrees docs build/docs
+
+.PHONY: pictures
+pictures: $(READY) ## Record the pictures of docs/images anew: the commands run for real
+	$(BIN)/python scripts/record $(ARGS)
 
 .PHONY: venv
 venv: $(READY) ## Build .venv, or bring it up to date

@@ -1,264 +1,133 @@
-"""`headgate demo`: a folder of files goes through the gate, and the source misbehaves.
+"""`headgate demo`: three consumers, one truth.
 
-What is told twice, touched, corrected, late or broken gets exactly the fate it deserves, and the
-sum in the table equals the sum in the files. Run again, it is all no-ops.
+The same shuffled, repeated deliveries and the same `kill -9` go to the two scripts that everyone
+writes and to a Headgate pipeline. Then the source misbehaves, and Headgate says why it did what it
+did. Run again, Headgate's part is all no-ops.
 """
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass
+import os
+import shlex
+import shutil
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from . import show
 from .asked import Asked, Command, pass_asked
 
 if TYPE_CHECKING:
-    from decimal import Decimal
-
-    from headgate.pg import Database
-    from headgate.runtime.supervise import Tick
-    from headgate.runtime.verify import Report
-    from headgate.settings import Settings
-
+    from .demo_stage import Stage
     from .demo_world import World
-
-TIMES_TOLD_AGAIN = 2
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """What the ledger has seen, as far as the demo tells about it."""
-
-    entries: int = 0
-    duplicates: int = 0
-    published: int = 0
-    unchanged: int = 0
-    stale: int = 0
-    quarantined: int = 0
-
-    def since(self, before: Counts) -> Counts:
-        return Counts(
-            self.entries - before.entries,
-            self.duplicates - before.duplicates,
-            self.published - before.published,
-            self.unchanged - before.unchanged,
-            self.stale - before.stale,
-            self.quarantined - before.quarantined,
-        )
 
 
 @click.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path), default="headgate-demo")
+@click.option(
+    "--files", metavar="N", type=click.IntRange(20, 5000), help="How many files arrive. [400]"
+)
+@click.option(
+    "--kills",
+    metavar="N",
+    type=click.IntRange(0, 20),
+    default=12,
+    help="How often each consumer is killed. [12]",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="End with one line of JSON; the rest goes to stderr."
+)
 @pass_asked
-def demo(asked: Asked, *, folder: Path) -> None:
-    """See it work: a folder of files through the gate.
+def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: bool) -> None:
+    """See it work: three consumers, one truth.
 
-    Builds a small world in FOLDER (headgate-demo), runs its pipeline, and lets the source
-    misbehave: files told again, touched, corrected, late, broken. Run it twice: the second
-    time there is nothing to do.
+    Builds a small world in FOLDER (headgate-demo): files of rain gauges, the two scripts
+    that everyone writes, a Headgate pipeline. All get the same shuffled, repeated
+    deliveries and the same kill -9. Then the source misbehaves. It takes less than a
+    minute and needs no network. Run it twice: for Headgate there is nothing left to do.
+
+    Should a naive script come through unharmed, all get up to as many kills again, and the
+    demo says so. The naive scripts begin at nought in every run.
+
+    With --json one line of JSON is all that goes to stdout. It tells of this run:
+
+    \b
+    deliveries      notices that Headgate received: new + duplicates + unchanged
+    new             ... that brought bytes which were not there
+    duplicates      ... of what it had been told before
+    unchanged       ... of a change that left the bytes as they were
+    published       versions of files that readers now see
+    retried         files whose work was cut off by a kill, and begun again
+    quarantined     files that were set aside with their reason
+    double_applied  files whose rows were committed more than once
+    truth           the sum of the files in mm at the end, by truth.py
+    naive_error     how far the worse naive script was from the truth of its files
+    headgate_error  how far Headgate's table is from `truth`
+    seconds         how long it took
     """
+    from headgate.errors import UsageError
     from headgate.runtime.loop import run
 
+    from .demo_acts import play
+    from .demo_stage import Stage
     from .demo_world import World
 
-    folder = folder.resolve()
-    folder.mkdir(parents=True, exist_ok=True)
-    settings = asked.settings(home=str(folder / ".headgate"), workers="2", database_url="embedded")
-    run(lambda: _play(settings, World(folder)))
-
-
-async def _play(settings: Settings, world: World) -> None:
-    import os
-
-    from headgate.runtime.ledger_home import connected
-    from headgate.runtime.verify import verify
-
-    shown = _short(world.folder)
+    began, stood = time.monotonic(), Path.cwd()
+    try:
+        world = World(folder, files)
+        world.build()
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {error.filename}: {error.strerror}", hint="Choose another folder."
+        ) from error
     os.chdir(world.folder)
-    first_time = world.is_new
-    arrived = world.build()
-    _say(
-        "",
-        f"The world: {shown}/",
-        "  rain.py     a pipeline of fifteen lines: files become rows",
-        f"  incoming/   {len(list(world.incoming.glob('*.csv')))} files of six rain gauges",
-        "",
+    settings = asked.settings(
+        home=str(world.folder / ".headgate"), database_url="embedded", schema="headgate"
     )
-    async with connected(settings.ledger()) as db:
-        start = await _counts(db)
-        _act(1, f"{show.many(arrived, 'file')} arrive" if arrived else "No new file arrives")
-        await _up(settings, world)
-        seen = await _counts(db)
-        done = seen.since(start)
-        _row(f"{done.entries} new", f"{show.many(done.published, 'version')} published")
-
-        _act(2, "Then the source misbehaves")
-        told, again = await _tell_again(db, world)
-        world.misbehave()
-        await _up(settings, world)
-        done = (await _counts(db)).since(seen)
-        _row(
-            f"told again, {show.many(told, 'delivery', 'deliveries')}",
-            f"{again} duplicates",
-        )
-        _row("touched, 3 files", f"{done.unchanged} unchanged: the bytes are the same")
-        _row(
-            "corrected, 2 files",
-            f"{show.many(done.published, 'new version')}, rows replaced"
-            if done.published
-            else "nothing to do: corrected before",
-        )
-        _row(
-            "late, 1 old version",
-            f"{done.stale} stale: newer rows stay" if done.stale else "a duplicate by now",
-        )
-        _row(
-            "broken, 2 files",
-            f"{done.quarantined} quarantined, the rest unharmed"
-            if done.quarantined
-            else "nothing to do: in quarantine since",
-        )
-
-        _act(3, "The sum")
-        truth, table = world.truth(), await _sum(db)
-        _row(f"{truth} mm in the files", f"{table} mm in the table")
-        _mark(truth == table, "equal" if truth == table else "NOT EQUAL")
-
-        _act(4, "headgate verify")
-        report = await verify(db)
-        _verdict(report)
-    _next(shown, first_time)
-    if truth != table or not report.ok:
+    stage = Stage(err=as_json)
+    outcome = run(lambda: play(settings, world, stage, kills))
+    _next(stage, world, stood)
+    if as_json:
+        click.echo(outcome.line(time.monotonic() - began))
+    if not outcome.well:
         raise click.exceptions.Exit(1)
 
 
-async def _up(settings: Settings, world: World) -> None:
-    from headgate.runtime.supervise import up
-
-    tick = _progress()
-    await up(
-        [str(world.pipeline)],
-        settings.ledger(),
-        settings.tuning(),
-        until_idle=True,
-        log_to=("human", "error"),
-        on_tick=tick,
-    )
-
-
-def _progress() -> Tick | None:
-    """Live counts on a terminal, nothing elsewhere."""
-    import sys
-
-    if not sys.stderr.isatty():
-        return None
-
-    async def tick(db: Database) -> None:
-        seen = await _counts(db)
-        click.echo(
-            f"\r  … {seen.entries} entries, {seen.published} published,"
-            f" {seen.duplicates} duplicates, {seen.quarantined} quarantined\x1b[K\r",
-            nl=False,
-            err=True,
-        )
-
-    return tick
-
-
-async def _tell_again(db: Database, world: World) -> tuple[int, int]:
-    """Every file that was announced is announced again, shuffled, and one version comes late."""
-    from datetime import UTC, datetime
-
-    from headgate.ledger import inbox
-    from headgate.model.ports import Change
-    from headgate.runtime import station
-    from headgate.runtime.load import load
-    from headgate.runtime.watch import count
-
-    (pipeline,) = load(str(world.pipeline))
-    source = pipeline.sources[0]
-    at = await station.register(db, pipeline)
-    now = datetime.now(UTC)
-    known = await inbox.known(db, at.pipeline, source.name)
-    again = [
-        source.envelope(
-            Change(uri, "created", k.hint, "weak", now, 0, world.size(uri)), k.generation, now
-        )
-        for uri, k in known.items()
-    ] * TIMES_TOLD_AGAIN
-    random.Random(7).shuffle(again)
-    receipt = await inbox.receive(db, at.pipeline, source.name, again)
-    count(source.name, receipt)
-    await inbox.receive(db, at.pipeline, "post", [world.late()])
-    return receipt.received, receipt.duplicates
-
-
-async def _counts(db: Database) -> Counts:
-    from headgate.ledger import history
-
-    seen = (await history.overview(db)).pipelines
-    return Counts(
-        entries=sum(p.entries for p in seen),
-        duplicates=sum(p.duplicates for p in seen),
-        published=sum(p.finalized for p in seen),
-        unchanged=sum(p.skipped.get("unchanged", 0) for p in seen),
-        stale=sum(p.skipped.get("stale", 0) for p in seen),
-        quarantined=sum(p.quarantined for p in seen),
-    )
-
-
-async def _sum(db: Database) -> Decimal:
-    return await db.fetchval("SELECT sum(mm) FROM reading")
-
-
-def _verdict(report: Report) -> None:
-    checked = sum(report.checked.values())
-    if report.ok:
-        _mark(True, f"all is well ({checked:,} facts checked)")
-        return
-    _mark(False, show.many(len(report.violations), "violation"))
-    for violation in report.violations[:10]:
-        _say(f"     {violation.code}: {violation.text}")
-
-
-def _next(folder: str, first_time: bool) -> None:
-    again = "run the demo again: it is all no-ops" if first_time else "remove it to start anew"
-    _say(
-        "",
-        f"What to try next, in {folder}/ ({again})",
-        "  headgate status",
-        "  headgate quarantine list",
-        "  headgate explain incoming/oslo-1-2026-01-02.csv",
-        "  headgate try rain.py incoming/broken.csv",
-        "  headgate verify --deep",
-        "  headgate db psql -- -c 'select * from reading limit 5'",
+def _next(stage: Stage, world: World, stood: Path) -> None:
+    again = "run the demo again: for Headgate it is all no-ops"
+    if not world.is_new:
+        again = "remove the folder to start anew"
+    command = _command(world.folder)
+    stage.say("", f"What to try next ({again})")
+    if world.folder != stood:
+        stage.say(f"   cd {shlex.quote(_shortest(world.folder, stood))}")
+    # There the folder's own settings count, unless the environment says otherwise.
+    if others := [
+        name for name in ("HEADGATE_DATABASE_URL", "HEADGATE_HOME") if name in os.environ
+    ]:
+        stage.say(f"   unset {' '.join(others)}")
+    stage.say(
+        f"   {command} status",
+        f"   {command} quarantine list",
+        f"   {command} try rain.py incoming/broken.csv",
+        f"   {command} db psql -c 'select * from reading limit 5'",
+        "   diff naive_act_then_mark.py naive_mark_then_act.py",
         "",
     )
 
 
-def _act(number: int, title: str) -> None:
-    _say(click.style(f"{number}  {title}", bold=True))
+def _command(folder: Path) -> str:
+    """How to call this very Headgate from inside the folder."""
+    ours = Path(sys.executable).with_name("headgate")
+    if not ours.exists():
+        return f"{shlex.quote(sys.executable)} -m headgate"
+    on_path = shutil.which("headgate")
+    if on_path and Path(on_path).resolve() == ours.resolve():
+        return "headgate"
+    return shlex.quote(_shortest(ours, folder))
 
 
-def _row(left: str, right: str) -> None:
-    _say(f"     {left:<32} {right}")
-
-
-def _mark(good: bool, text: str) -> None:
-    _say("     " + click.style(("✓ " if good else "✗ ") + text, fg="green" if good else "red"))
-
-
-def _say(*lines: str) -> None:
-    for line in lines:
-        click.echo(line)
-
-
-def _short(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return path.name
+def _shortest(path: Path, here: Path) -> str:
+    return min(str(path), os.path.relpath(path, here), key=len)

@@ -1,0 +1,145 @@
+"""`headgate demo`: whatever happens to it, the sum in the table is the sum in the files."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.cli.conftest import CLEAN, Headgate
+
+FIELDS = [
+    "deliveries", "new", "duplicates", "unchanged", "published", "retried", "quarantined",
+    "double_applied", "truth", "naive_error", "headgate_error", "seconds",
+]  # fmt: skip
+SMALL = ("--files", "40", "--kills", "2", "--json")
+PATIENCE_SECONDS = 100
+
+
+def _start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "headgate", "demo", folder.name, *SMALL],
+        cwd=folder.parent, env=CLEAN, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def _play(folder: Path) -> dict[str, Any]:
+    """Run the demo to its end; the one line it leaves on stdout."""
+    out, err = _start(folder).communicate()
+    (line,) = out.splitlines()
+    answer = json.loads(line)
+    assert list(answer) == FIELDS
+    assert "equal, to the last digit" in err
+    assert answer["headgate_error"] == 0
+    assert answer["double_applied"] == 0
+    assert answer["truth"] == float(_truth(folder / "incoming"))
+    told = answer["new"] + answer["duplicates"] + answer["unchanged"]
+    assert answer["deliveries"] == told
+    return answer
+
+
+def _truth(folder: Path) -> Decimal:
+    total = Decimal(0)
+    for path in folder.glob("*-*.csv"):
+        with path.open(newline="") as lines:
+            total += sum(Decimal(row["mm"]) for row in csv.DictReader(lines))
+    return total
+
+
+def _wait_until(what: str, holds: Any) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, f"{what}: not in {PATIENCE_SECONDS} s"
+        time.sleep(0.02)
+
+
+def _landed(folder: Path) -> int:
+    return len(list((folder / "incoming").glob("*.csv")))
+
+
+def _living(folder: Path) -> list[str]:
+    """Processes that work in the folder, or were told its name."""
+    found: list[str] = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            said = (process / "cmdline").read_text().replace("\0", " ")
+            if str(folder) in said or str(folder) in os.readlink(process / "cwd"):
+                found.append(said)
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.timeout(300)  # two whole runs, each of a dozen processes
+def test_the_second_run_is_all_no_ops(open_folder: Path) -> None:
+    """The sums are exact both times, and the second time nothing is new."""
+    folder = open_folder / "twice"
+    first = _play(folder)
+    assert (first["new"], first["published"]) == (42, 41)
+    assert (first["unchanged"], first["quarantined"]) == (1, 1)
+    second = _play(folder)
+    assert (second["new"], second["published"], second["quarantined"]) == (0, 0, 0)
+    assert second["retried"] == 0
+    assert second["truth"] == first["truth"]
+
+
+@pytest.mark.timeout(300)  # a run and a half
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes by /proc")
+def test_a_run_that_was_killed_leaves_no_process_and_the_next_one_is_exact(
+    open_folder: Path,
+) -> None:
+    """`kill -9` of the demo itself in the middle: what it had started ends too."""
+    folder = open_folder / "killed"
+    running = _start(folder)
+    _wait_until("half of the files have landed", lambda: _landed(folder) >= 20)
+    running.kill()
+    running.communicate()
+    _wait_until("everything has ended", lambda: not _living(folder))
+    answer = _play(folder)
+    assert 0 < answer["new"] < 42
+    assert answer["quarantined"] == 1
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes by /proc")
+def test_ctrl_c_ends_everything(open_folder: Path) -> None:
+    """Exit code 130, no traceback, and no process is left behind."""
+    folder = open_folder / "interrupted"
+    running = _start(folder)
+    _wait_until("the race has begun", lambda: _landed(folder) >= 5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate()
+    assert running.returncode == 130, err
+    assert out == ""
+    assert "Traceback" not in err
+    _wait_until("everything has ended", lambda: not _living(folder))
+
+
+def test_a_folder_that_is_a_file_is_refused(bare: Headgate) -> None:
+    """Exit 2, and the way out is a command."""
+    (bare.folder / "notes").write_text("mine")
+    said = bare("demo", "notes", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "is a file" in said.err
+    assert "headgate demo notes-2" in said.err
+    assert (bare.folder / "notes").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["thesis.tex", "headgate.toml", "rain.py"])
+def test_a_folder_with_somebodys_files_is_left_alone(bare: Headgate, name: str) -> None:
+    """Exit 2, the files are named, and nothing was written."""
+    (bare.folder / "work").mkdir()
+    (bare.folder / "work" / name).write_text("mine")
+    said = bare("demo", "work")
+    assert said.code == 2
+    assert name in said.err
+    assert "headgate demo work-2" in said.err
+    assert [p.name for p in (bare.folder / "work").iterdir()] == [name]
+    assert (bare.folder / "work" / name).read_text() == "mine"
