@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from headgate.cli.demo_post import Plan
-from headgate.cli.demo_stage import WIDTH, Race, picture
-from headgate.cli.demo_standing import Standing
-from headgate.cli.demo_world import BROKEN_TEXT, PIPELINE, World
+from headgate.cli.demo.post import Plan
+from headgate.cli.demo.stage import WIDTH, Race, picture
+from headgate.cli.demo.standing import Standing
+from headgate.cli.demo.world import BROKEN_TEXT, PIPELINE, World
 from headgate.cli.starter import RAIN
 
 FILE = "bergen-3-2026-01-01.csv"

@@ -11,7 +11,7 @@ from .lazy import LazyGroup, Place, Sections
 
 SECTIONS: Sections = {
     "Start here": {
-        "demo": Place("headgate.cli.demo:demo", "See it work: a folder of files through the gate."),
+        "demo": Place("headgate.cli.demo:demo", "See it work: three consumers, one truth."),
         "init": Place("headgate.cli.init:init", "Write a small pipeline that runs."),
         "try": Place("headgate.cli.try_:try_", "Run the handlers on a file; commit nothing."),
         "up": Place("headgate.cli.up:up", "Run pipelines: watch, work, sweep."),

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .asked import Asked, Command, pass_asked
+from headgate.cli.asked import Asked, Command, pass_asked
 
 if TYPE_CHECKING:
-    from .demo_stage import Stage
-    from .demo_world import World
+    from .stage import Stage
+    from .world import World
 
 
 @click.command(cls=Command)
@@ -70,9 +70,9 @@ def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: 
     from headgate.errors import UsageError
     from headgate.runtime.loop import run
 
-    from .demo_acts import play
-    from .demo_stage import Stage
-    from .demo_world import World
+    from .acts import play
+    from .stage import Stage
+    from .world import World
 
     began, stood = time.monotonic(), Path.cwd()
     try:

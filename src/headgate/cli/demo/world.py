@@ -16,10 +16,10 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 
+from headgate.cli.starter import RAIN
 from headgate.errors import UsageError
 
-from .demo_scripts import SCRIPTS
-from .starter import RAIN
+from .scripts import SCRIPTS
 
 STATIONS = ("bergen-3", "lagos-7", "lima-2", "oslo-1", "pune-5", "quito-4", "riga-8", "suva-6")
 FIRST_DAY = date(2026, 1, 1)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from . import show
-from .demo_standing import Standing
+from headgate.cli import show
+
+from .standing import Standing
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -19,9 +19,9 @@ from statistics import median
 
 from headgate.errors import HeadgateError
 
-from .demo_post import Kill, Post
-from .demo_standing import ZERO, Standing
-from .demo_world import Truth, World
+from .post import Kill, Post
+from .standing import ZERO, Standing
+from .world import Truth, World
 
 LOOK_EVERY_SECONDS = 0.2
 

@@ -6,14 +6,15 @@ import asyncio
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from . import show
-from .demo_headgate import Headgate
-from .demo_ledger import Counts, Outcome, counts, environment, headgate, total
-from .demo_naive import Naive
-from .demo_post import Plan, Post
-from .demo_stage import Race, Stage
-from .demo_standing import Standing
-from .demo_world import BROKEN, PIPELINE, Truth, World
+from headgate.cli import show
+
+from .headgate import Headgate
+from .ledger import Counts, Outcome, counts, environment, headgate, total
+from .naive import Naive
+from .post import Plan, Post
+from .stage import Race, Stage
+from .standing import Standing
+from .world import BROKEN, PIPELINE, Truth, World
 
 if TYPE_CHECKING:
     from headgate.pg import Database

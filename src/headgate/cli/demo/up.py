@@ -19,7 +19,7 @@ def _end_with_our_parent() -> None:
 
 
 def main() -> int:
-    from .ending import run
+    from headgate.cli.ending import run
 
     threading.Thread(target=_end_with_our_parent, daemon=True).start()
     return run(["up", *sys.argv[1:]])

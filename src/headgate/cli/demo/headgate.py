@@ -27,9 +27,9 @@ from headgate.runtime.watch import count
 from headgate.sources.directory import hint_of
 from headgate.sources.walk import uri_of
 
-from .demo_post import Kill, Post
-from .demo_standing import ZERO, Standing
-from .demo_world import Truth, World
+from .post import Kill, Post
+from .standing import ZERO, Standing
+from .world import Truth, World
 
 LOOK_EVERY_SECONDS = 0.1
 # About what it takes from a claim to its commit.
@@ -117,7 +117,7 @@ class Headgate:
     async def _start(self) -> None:
         with self._log.open("a") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "headgate.cli.demo_up", "rain.py",
+                sys.executable, "-m", "headgate.cli.demo.up", "rain.py",
                 cwd=self.world.folder, env=self.env, stdin=PIPE, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
