@@ -32,7 +32,7 @@ from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
-from headgate.ledger.run import Around, RunNow, mishap
+from headgate.ledger.run import Around, NeedsThread, RunNow, mishap
 from headgate.ledger.settle import Settler
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
@@ -127,7 +127,13 @@ class Path:
                 except Exception as error:
                     way.throw(error)
         except BaseException as raised:  # a handler may raise anything; its class is its fate
+            if isinstance(raised, RuntimeError) and self._is_in_the_way(raised):
+                raise NeedsThread from raised
             attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
+
+    def _is_in_the_way(self, raised: RuntimeError) -> bool:
+        # A quick handler is called on the event loop's thread; its own asyncio.run() fails there.
+        return threading.get_ident() == self._around.thread and "event loop" in str(raised)
 
     async def prepare_async(self, attempt: Attempt, deadline_seconds: float) -> None:
         """The same on the event loop, for pipelines with async handlers."""
