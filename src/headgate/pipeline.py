@@ -179,6 +179,8 @@ class Path:
                 yield step, partial(self._artifacts, attempt, step)
             reached(Point.HANDLED)
             verdict = FINALIZED
+        if verdict is FINALIZED:
+            attempt.publish(self._effect_key)
         attempt.verdict = verdict
         if isinstance(verdict, Skipped) and attempt.claim.head is not None:
             attempt.note("head", attempt.claim.head.entry)  # what it was compared with
@@ -278,7 +280,8 @@ class Path:
         """Stage and commit: how these attempts ended is durable when it returns."""
         await self.stage(attempts)
         for attempt in attempts:
-            self._conclude(attempt)
+            if isinstance(attempt.verdict, Quarantine):
+                attempt.preview = self._preview(attempt.object)
         await self.settler.settle(attempts)
         # Only now: whoever lost its lease may not take back what the next one relies on.
         for attempt in attempts:
@@ -301,19 +304,6 @@ class Path:
         """Forget what these attempts held, once their end is known."""
         for attempt in attempts:
             attempt.discard()
-
-    def _conclude(self, attempt: Attempt) -> None:
-        """Say what this attempt publishes, or show what was set aside. Once.
-
-        An outage may make us come back, when it knows what was committed.
-        """
-        if isinstance(attempt.verdict, Finalized) and attempt.publication is None:
-            try:
-                attempt.publish(self._effect_key)
-            except Exception as error:  # what cannot be written is this entry's, not the batch's
-                attempt.verdict = self._judge(attempt.claim, attempt.began, error)
-        if isinstance(attempt.verdict, Quarantine) and attempt.preview is None:
-            attempt.preview = self._preview(attempt.object)
 
     def _preview(self, obj: Object | None) -> str | None:
         if obj is None:

@@ -135,29 +135,31 @@ class Lane:
         self._floor = fresh[-1] + 1 if len(claims) == most and fresh else 0
         self.holding.update(c.id for c in claims)
         self._loner = next((c.id for c in claims if c.alone), self._loner)
-        attempts = [self.path.begin(c) for c in claims]
         if self._is_async:
-            for attempt in attempts:
-                task = asyncio.create_task(self._handle(attempt))
+            for claim in claims:
+                task = asyncio.create_task(self._handle(self.path.begin(claim)))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         elif self._is_quick(now):
-            await self._handle_here(attempts)
+            await self._handle_here(claims)
         else:
-            self.crew.submit(attempts)
+            self._submit(claims)
         return len(claims)
+
+    def _submit(self, claims: Sequence[gate.Claim]) -> None:
+        self.crew.submit([self.path.begin(c) for c in claims])
 
     def _is_quick(self, now: float) -> bool:
         pace = self.crew.seconds_per_entry
         return self._may_be_quick and 0 < pace < TRY_SECONDS and now >= self._try_at
 
-    async def _handle_here(self, attempts: list[Attempt]) -> None:
+    async def _handle_here(self, claims: Sequence[gate.Claim]) -> None:
         """Run quick handlers on the loop's own thread, a slice at a time."""
         at, size = 0, TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
-        while at < len(attempts):
-            part = attempts[at : at + size]
+        while at < len(claims):
+            part = claims[at : at + size]
             began, busy = time.perf_counter(), time.thread_time()
-            self._hand_over([a for a in part if self._handle_one(a)])
+            self._hand_over([a for c in part if (a := self._handle_one(c)) is not None])
             self._marker.end(self._here)
             pace = (time.perf_counter() - began) / len(part)
             busy = (time.thread_time() - busy) / len(part)
@@ -166,22 +168,23 @@ class Lane:
             # Busy, and not waiting for anything: a thread would gain nothing.
             if busy > QUICK_SECONDS or pace > 3 * busy + QUICK_SECONDS:
                 self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
-                self.crew.submit(attempts[at:])
+                self._submit(claims[at:])
                 return
             await asyncio.sleep(0)
 
-    def _handle_one(self, attempt: Attempt) -> bool:
-        self._marker.begin(self._here, attempt.claim.id)
+    def _handle_one(self, claim: gate.Claim) -> Attempt | None:
+        """Begin and prepare at once, while it is all at hand; None when a thread has to do it."""
+        attempt = self.path.begin(claim)
+        self._marker.begin(self._here, claim.id)
         try:
             self.path.prepare(attempt)
-            return True
         except NeedsThread:
             self._may_be_quick = False
-            self.crew.submit([self.path.begin(attempt.claim)])
-            return False
+            self._submit([claim])
+            return None
         except Exception as error:
             attempt.give_up(error)
-            return True
+        return attempt
 
     def check(self) -> None:
         """Raise what broke a committer: a worker that cannot commit must not go on claiming."""
