@@ -1,0 +1,67 @@
+"""`python -m bench`: choose workloads, run them, show and keep what came out."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from headgate.runtime import loop
+
+from . import beside, server, table
+from .result import LATEST, Figure, Result, machine
+from .workloads import FIGURES, HEADGATE
+
+NAMES = [*HEADGATE, *FIGURES]
+
+
+def arguments(given: list[str] | None = None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("workloads", nargs="*", help="which ones; all when none is named")
+    parser.add_argument("--n", type=int, default=60_000, help="deliveries of the common job")
+    parser.add_argument("--reps", type=int, default=3, help="rounds; the median counts")
+    parser.add_argument("--out", type=Path, help="write the result here as JSON")
+    parser.add_argument("--list", action="store_true", help="show the workloads' names")
+    asked = parser.parse_args(given)
+    unknown = [name for name in asked.workloads if name not in NAMES]
+    if unknown:
+        parser.error(f"no workload {', '.join(unknown)}; there are {', '.join(NAMES)}")
+    asked.all = not asked.workloads
+    asked.workloads = asked.workloads or NAMES
+    if asked.all and asked.out is None:
+        asked.out = LATEST
+    return asked
+
+
+def say(line: str) -> None:
+    print(line, flush=True)
+
+
+def measure(asked: argparse.Namespace) -> Result:
+    """Everything that was asked for, on one server."""
+    with server.serving() as place:
+        chosen = [HEADGATE[name] for name in asked.workloads if name in HEADGATE]
+        rows = beside.run(place, chosen, asked.n, asked.reps, say)
+        figures: list[Figure] = []
+        for name in asked.workloads:
+            if name in FIGURES:
+                figures += FIGURES[name](place, asked.n)
+        facts = machine(loop.run(place.facts), server.filesystem(place.folder))
+    return Result(facts, rows, figures)
+
+
+def main() -> int:
+    asked = arguments()
+    if asked.list:
+        say("\n".join(NAMES))
+        return 0
+    result = measure(asked)
+    say("\n" + table.text(result))
+    if asked.out is not None:
+        result.save(asked.out)
+        say(f"\nwritten to {asked.out}")
+    return 0 if all(row.is_valid for row in result.rows) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

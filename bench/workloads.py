@@ -1,0 +1,98 @@
+"""Headgate's workloads by name: those beside the bare loop, and figures by themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headgate.runtime import loop
+
+from . import bare, gate, latency
+from .beside import Ran, Workload
+from .job import Count, events, ids
+from .latency import percentile
+from .pipelines import Kind
+from .result import Figure
+from .server import Place
+
+HOW: dict[Kind, str] = {
+    "rows": "declared rows; one process receives, one works",
+    "later": "free SQL with tx.later; one process receives, one works",
+    "apply": "free SQL with await tx.execute, one after the other",
+    "poison": "the same, and one event in a hundred is refused by its handler and quarantined",
+    "independent": "free SQL, independent=True: four connections commit",
+}
+LIGHT_SECONDS = 20
+
+
+class Invalid(RuntimeError):
+    """Something was lost or done twice: the figure means nothing."""
+
+
+def _through(kind: Kind) -> Callable[[Place, str, int], Ran]:
+    def run(place: Place, url: str, n: int) -> Ran:
+        out = gate.end_to_end(url, kind, place.folder, n)
+        return Ran(n, out.seconds, out.count)
+
+    return run
+
+
+def _receive(place: Place, url: str, n: int) -> Ran:
+    out = gate.receive_alone(url, place.folder, n)
+    return Ran(n, out.seconds, out.count)
+
+
+HEADGATE = {
+    **{kind: Workload("headgate", kind, how, _through(kind)) for kind, how in HOW.items()},
+    "receive": Workload("headgate", "receive", "one process receives, nobody works", _receive),
+}
+
+
+def _valid(what: str, counted: Count) -> None:
+    if counted != Count(0, 0):
+        raise Invalid(f"{what}: {counted.lost} events lost, {counted.double} applied twice")
+
+
+def wal(place: Place, n: int) -> list[Figure]:
+    """WAL of the whole job over a whole checkpoint cycle, with full-page writes."""
+    url = loop.run(place.fresh)
+    before = loop.run(place.wal_position)  # `fresh` and the run begin with a CHECKPOINT
+    out = gate.end_to_end(url, "rows", place.folder, n)
+    loop.run(place.checkpoint)
+    written = loop.run(place.wal_position) - before
+    _valid("wal", out.count)
+    new = len(ids(events(n)))
+    how = f"declared rows, {n} deliveries of {new} events; CHECKPOINT before and after"
+    return [
+        Figure("wal_bytes_per_event", round(written / new), "bytes", how),
+        Figure("wal_bytes_per_delivery", round(written / n), "bytes", how),
+    ]
+
+
+def light(place: Place, n: int) -> list[Figure]:
+    """From before the call to the committed effect, 50 events a second, beside the bare loop."""
+    n = min(n, int(LIGHT_SECONDS * latency.PER_SECOND))
+
+    async def alone() -> list[float]:
+        return await bare.light(await place.fresh(), events(n, "l"), latency.PER_SECOND)
+
+    base = loop.run(alone)
+    base_p50 = percentile(base, 0.5)
+    how = f"{n} deliveries, {latency.PER_SECOND:g} a second"
+    figures = [
+        Figure("bare_latency_p50", round(base_p50 * 1e3, 2), "ms", how),
+        Figure("bare_latency_p99", round(percentile(base, 0.99) * 1e3, 2), "ms", how),
+    ]
+    for name, one_process in (("latency", False), ("one_process_latency", True)):
+        url = loop.run(place.fresh)
+        taken, counted = latency.measure(url, place.folder, n, one_process=one_process)
+        _valid(name, counted)
+        p50, p99 = percentile(taken, 0.5), percentile(taken, 0.99)
+        figures += [
+            Figure(f"{name}_p50", round(p50 * 1e3, 2), "ms", how),
+            Figure(f"{name}_p50_multiple", round(p50 / base_p50, 2), "×", how),
+            Figure(f"{name}_p99", round(p99 * 1e3, 2), "ms", how),
+        ]
+    return figures
+
+
+FIGURES: dict[str, Callable[[Place, int], list[Figure]]] = {"wal": wal, "latency": light}
