@@ -9,10 +9,11 @@ from pathlib import Path
 from headgate.runtime import loop
 
 from . import beside, server, table
+from .files import SMALL_FILES
 from .result import LATEST, Figure, Result, machine
-from .workloads import FIGURES, HEADGATE
+from .workloads import APART, BESIDE, Size
 
-NAMES = [*HEADGATE, *FIGURES]
+NAMES = [*BESIDE, *APART]
 
 
 def arguments(given: list[str] | None = None) -> argparse.Namespace:
@@ -20,6 +21,8 @@ def arguments(given: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("workloads", nargs="*", help="which ones; all when none is named")
     parser.add_argument("--n", type=int, default=60_000, help="deliveries of the common job")
     parser.add_argument("--reps", type=int, default=3, help="rounds; the median counts")
+    parser.add_argument("--files", type=int, default=SMALL_FILES, help="files of `small_files`")
+    parser.add_argument("--gib", type=float, default=1.0, help="size of `large_file`")
     parser.add_argument("--out", type=Path, help="write the result here as JSON")
     parser.add_argument("--list", action="store_true", help="show the workloads' names")
     asked = parser.parse_args(given)
@@ -40,12 +43,15 @@ def say(line: str) -> None:
 def measure(asked: argparse.Namespace) -> Result:
     """Everything that was asked for, on one server."""
     with server.serving() as place:
-        chosen = [HEADGATE[name] for name in asked.workloads if name in HEADGATE]
+        chosen = [BESIDE[name] for name in asked.workloads if name in BESIDE]
         rows = beside.run(place, chosen, asked.n, asked.reps, say)
         figures: list[Figure] = []
-        for name in asked.workloads:
-            if name in FIGURES:
-                figures += FIGURES[name](place, asked.n)
+        size = Size(asked.n, asked.reps, asked.files, round(asked.gib * 2**30))
+        for name in (name for name in asked.workloads if name in APART):
+            say(f"{name} …")
+            more_rows, more_figures = APART[name](place, size)
+            rows += more_rows
+            figures += more_figures
         facts = machine(loop.run(place.facts), server.filesystem(place.folder))
     return Result(facts, rows, figures)
 

@@ -27,8 +27,6 @@ EFFECTS = """
         t_enq float8,
         t_done timestamptz NOT NULL DEFAULT clock_timestamp())
 """
-# For a queue that keeps no memory of what it was told: the gate and the effect in one statement.
-SEEN = "CREATE TABLE seen (id text PRIMARY KEY, at timestamptz NOT NULL DEFAULT now())"
 
 
 @dataclass(frozen=True, slots=True)

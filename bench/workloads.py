@@ -1,17 +1,19 @@
-"""Headgate's workloads by name: those beside the bare loop, and figures by themselves."""
+"""Everything that can be measured, by name: beside the bare loop, and apart from it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from headgate.runtime import loop
 
-from . import bare, gate, latency
+from . import bare, files, gate, latency, starting
 from .beside import Ran, Workload
 from .job import Count, events, ids
 from .latency import percentile
+from .others import PEERS
 from .pipelines import Kind
-from .result import Figure
+from .result import Figure, Row
 from .server import Place
 
 HOW: dict[Kind, str] = {
@@ -95,4 +97,26 @@ def light(place: Place, n: int) -> list[Figure]:
     return figures
 
 
-FIGURES: dict[str, Callable[[Place, int], list[Figure]]] = {"wal": wal, "latency": light}
+Measured = tuple[list[Row], list[Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is asked for."""
+
+    n: int
+    reps: int
+    files: int
+    large_bytes: int
+
+
+# What has a yardstick of its own, or none.
+APART: dict[str, Callable[[Place, Size], Measured]] = {
+    "wal": lambda place, size: ([], wal(place, size.n)),
+    "latency": lambda place, size: ([], light(place, size.n)),
+    "small_files": lambda place, size: files.small(place, size.reps, size.files),
+    "large_file": lambda place, size: files.large(place, size.reps, size.large_bytes),
+    "help": lambda place, size: ([], starting.help_figures()),
+    "embedded": lambda place, size: ([], starting.embedded_figures(size.reps)),
+}
+BESIDE = HEADGATE | PEERS
