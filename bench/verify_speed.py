@@ -1,6 +1,6 @@
 """How long `verify`, `overview` and look-ups take on a large ledger.
 
-    .venv/bin/python bench/verify_speed.py [ENTRIES] [WITH_FILES]
+    .venv/bin/python -m bench.verify_speed [ENTRIES] [WITH_FILES]
 
 ENTRIES go through the real path with a row each; WITH_FILES more have their bytes in the store.
 """
