@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from headgate.runtime import loop
 
 from . import beside, server, table
 from .files import SMALL_FILES
+from .processes import Failed
 from .result import LATEST, Figure, Result, machine
 from .workloads import APART, BESIDE, Size
 
@@ -61,12 +63,20 @@ def main() -> int:
     if asked.list:
         say("\n".join(NAMES))
         return 0
-    result = measure(asked)
+    try:
+        result = measure(asked)
+    except Failed as failure:
+        say(f"bench: {failure}\nNothing was written.")
+        return 1
     say("\n" + table.text(result))
+    invalid = [f"{row.system} {row.workload}" for row in result.rows if not row.is_valid]
+    if invalid:
+        say(f"\nbench: lost or done twice: {', '.join(invalid)}. Nothing was written.")
+        return 1
     if asked.out is not None:
         result.save(asked.out)
-        say(f"\nwritten to {asked.out}")
-    return 0 if all(row.is_valid for row in result.rows) else 1
+        say(f"\nwritten to {os.path.relpath(asked.out)}; for the page: make bench-page")
+    return 0
 
 
 if __name__ == "__main__":

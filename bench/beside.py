@@ -32,7 +32,6 @@ class Workload:
     how: str
     run: Callable[[Place, str, int], Ran]  # the place, an empty database's address, deliveries
     share: float = 1.0  # of the deliveries: slow ones get fewer, so that a go takes minutes
-    most: int | None = None
 
 
 Say = Callable[[str], None]
@@ -93,9 +92,8 @@ def run(place: Place, workloads: Iterable[Workload], n: int, reps: int, say: Say
     for _ in range(reps):
         for tally in tallies:
             w = tally.workload
-            asked = min(round(n * w.share), w.most or n)
             url = loop.run(place.fresh)
-            ran = w.run(place, url, asked)
+            ran = w.run(place, url, max(1, round(n * w.share)))
             after = yardstick(place, n)
             bare_rate = (before.events / before.seconds + after.events / after.seconds) / 2
             tally.add(ran, bare_rate)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from .beside import Ran, Workload
 from .job import Count
+from .processes import Failed
 from .server import Place
 
 ROOT = Path(__file__).parents[1]
@@ -16,21 +20,34 @@ PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 TIMEOUT_SECONDS = 900.0
 
 
-class PeerFailed(RuntimeError):
-    """A peer did not finish the job."""
+def _said(name: str, url: str, n: int) -> str:
+    """What a peer prints at its end. Nothing that it started outlives it."""
+    if not PYTHON.exists():
+        raise Failed(f"{name} is not installed: `make bench` installs it")
+    peer = subprocess.Popen(
+        [PYTHON, "-m", "bench.peers", name, "--url", url, "--n", str(n)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, words = peer.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise Failed(f"{name} did not finish within {TIMEOUT_SECONDS:g} s") from None
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(peer.pid, signal.SIGKILL)
+        peer.wait()
+    if peer.returncode:
+        raise Failed(f"{name} failed:\n{words[-3000:]}")
+    return out
 
 
 def _run(name: str) -> Callable[[Place, str, int], Ran]:
     def run(place: Place, url: str, n: int) -> Ran:
-        if not PYTHON.exists():
-            raise PeerFailed(f"{name} is not installed: `make bench` installs it")
-        command = [PYTHON, "-m", "bench.peers", name, "--url", url, "--n", str(n)]
-        done = subprocess.run(
-            command, cwd=ROOT, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
-        )
-        if done.returncode:
-            raise PeerFailed(f"{name} failed:\n{done.stderr[-3000:]}")
-        said = json.loads(done.stdout.splitlines()[-1])
+        said = json.loads(_said(name, url, n).splitlines()[-1])
         return Ran(n, said["seconds"], Count(said["lost"], said["double"]))
 
     return run

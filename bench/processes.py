@@ -17,7 +17,7 @@ Report = dict[str, float]
 
 
 class Failed(RuntimeError):
-    """A process of a run failed; the text is what it said."""
+    """A run failed, or is not valid; the text says which and why."""
 
 
 class Together:

@@ -13,6 +13,7 @@ from .job import Count, events, ids
 from .latency import percentile
 from .others import PEERS
 from .pipelines import Kind
+from .processes import Failed
 from .result import Figure, Row
 from .server import Place
 
@@ -24,10 +25,6 @@ HOW: dict[Kind, str] = {
     "independent": "free SQL, independent=True: four connections commit",
 }
 LIGHT_SECONDS = 20
-
-
-class Invalid(RuntimeError):
-    """Something was lost or done twice: the figure means nothing."""
 
 
 def _through(kind: Kind) -> Callable[[Place, str, int], Ran]:
@@ -51,7 +48,7 @@ HEADGATE = {
 
 def _valid(what: str, counted: Count) -> None:
     if counted != Count(0, 0):
-        raise Invalid(f"{what}: {counted.lost} events lost, {counted.double} applied twice")
+        raise Failed(f"{what}: {counted.lost} events lost, {counted.double} applied twice")
 
 
 def wal(place: Place, n: int) -> list[Figure]:

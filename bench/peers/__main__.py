@@ -18,7 +18,7 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=5000)
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    peer: contest.Peer = importlib.import_module(f"bench.peers.{asked.name}").PEER
+    peer: contest.Peer = importlib.import_module(f"bench.peers.with_{asked.name}").PEER
     if asked.work:
         peer.work(asked.url)
     else:

@@ -40,7 +40,7 @@ class Pgqueuer:
             link = await asyncpg.connect(url)
             queries = Queries(AsyncpgDriver(link))
             for batch in batches(deliveries):
-                told = [json.dumps(e.body(time.time())).encode() for e in batch]
+                told: list[bytes | None] = [json.dumps(e.body(time.time())).encode() for e in batch]
                 await queries.enqueue(["handle"] * len(told), told, [0] * len(told))
             await link.close()
 
