@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -90,19 +91,46 @@ def test_latency_has_a_time_for_every_new_event(place: Place, one_process: bool)
     assert min(taken) > 0
 
 
-def test_a_ratio_below_its_guard_is_named_with_its_margin() -> None:
+def rounds(*ratios: Mapping[str, float]) -> quick.Measure:
+    """A measure that gives these ratios, round after round."""
+    left = iter(ratios)
+
+    def measure(names: Sequence[str]) -> list[Row]:
+        now = next(left)
+        return [row(name, now[name]) for name in names]
+
+    return measure
+
+
+def test_a_ratio_below_its_guard_twice_fails_with_its_margin(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     """Who reads CI's last lines knows what became slower, and by how much."""
-    guard = GUARDS["rows"]
-    assert quick.judge([row("rows", guard)]) == {}
-    said = quick.judge([row("rows", guard / 2), row("apply", 1.0)])
-    assert said.keys() == {"rows"}
-    assert f"{guard / 2:.3f}" in said["rows"]
-    assert f"{guard:.3f}" in said["rows"]
-    assert "-50%" in said["rows"]
+    half = {name: guard if name != "rows" else guard / 2 for name, guard in GUARDS.items()}
+    assert quick.hold(rounds(half, half), lambda: False) == 1
+    said = capsys.readouterr().out
+    assert f"rows: {GUARDS['rows'] / 2:.3f} of the bare loop, -50%" in said
+    assert f"{GUARDS['rows']:.3f}" in said
+    assert "apply" not in said
 
 
-def test_a_quick_run_that_lost_something_is_not_valid() -> None:
-    assert "3 events lost" in quick.judge([row("rows", 1.0, lost=3)])["rows"]
+def test_a_ratio_that_recovers_passes() -> None:
+    """One busy moment of the machine fails nobody."""
+    low = {name: guard / 2 for name, guard in GUARDS.items()}
+    assert quick.hold(rounds(low, GUARDS), lambda: False) == 0
+
+
+def test_a_machine_that_is_too_busy_is_not_judged(capsys: pytest.CaptureFixture[str]) -> None:
+    low = {name: guard / 2 for name, guard in GUARDS.items()}
+    assert quick.hold(rounds(low), lambda: True) == 0
+    assert "not judged" in capsys.readouterr().out
+
+
+def test_a_quick_run_that_lost_something_fails_however_busy(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert quick.hold(lambda names: [row("rows", 1.0, lost=3)], lambda: True) == 1
+    assert "3 events lost" in capsys.readouterr().out
 
 
 def test_every_floor_and_guard_belongs_to_something_that_is_measured() -> None:
