@@ -58,7 +58,7 @@ PEERS = {
     w.system: w
     for w in (
         Workload(
-            "pgqueuer", "job", "enqueued by 1000, batch_size=100, asyncpg, uvloop",
+            "pgqueuer", "job", "enqueued by 1000, batch_size=500, asyncpg, uvloop",
             _run("pgqueuer"), share=1 / 3,
         ),
         Workload(
@@ -66,7 +66,7 @@ PEERS = {
             _run("procrastinate"), share=1 / 12,
         ),
         Workload(
-            "dbos", "job", "enqueued by 1000 in a transaction, 16 workflows at a time, datasource",
+            "dbos", "job", "enqueued by 1000 in a transaction, 16 threads, effect in a datasource",
             _run("dbos"), share=1 / 30,
         ),
     )

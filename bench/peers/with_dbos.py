@@ -1,6 +1,6 @@
 """DBOS: the event's id is the workflow's, so it dedupes by itself; the effect is a transaction.
 
-A thousand enqueues share one transaction, sixteen workflows run at a time, and the effect commits
+A thousand enqueues share one transaction, sixteen threads run the workflows, and the effect commits
 together with the checkpoint of its step.
 """
 
@@ -16,7 +16,7 @@ from dbos import DBOS, DBOSClient, DBOSConfig, SQLAlchemyDatasource
 
 from bench.job import Event, batches
 
-CONCURRENCY = 16
+THREADS = 16
 POLL_SECONDS = 0.01
 EFFECT = (
     "INSERT INTO effects (key, count, etype, t_enq) VALUES (:key, 1, :etype, :t)"
@@ -31,7 +31,7 @@ def _config(url: str) -> DBOSConfig:
         "sys_db_pool_size": 20,
         "log_level": "ERROR",
         "application_version": "1",
-        "max_executor_threads": CONCURRENCY,
+        "max_executor_threads": THREADS,
     }
 
 
@@ -68,7 +68,7 @@ class Dbos:
 
     def work(self, url: str) -> None:
         DBOS(config=_config(url))
-        pool: dict[str, Any] = {"pool_size": CONCURRENCY, "max_overflow": 5}
+        pool: dict[str, Any] = {"pool_size": THREADS, "max_overflow": 5}
         source = SQLAlchemyDatasource.create(url, engine_kwargs=pool)
         statement = sa.text(EFFECT)
 
@@ -81,9 +81,8 @@ class Dbos:
             effect(told["id"], told["type"], told["t"])
 
         DBOS.launch()
-        DBOS.register_queue(
-            "events", worker_concurrency=CONCURRENCY, polling_interval_sec=POLL_SECONDS
-        )
+        # Without a limit of its own the queue hands out more at a time; the threads are the limit.
+        DBOS.register_queue("events", polling_interval_sec=POLL_SECONDS)
         threading.Event().wait()
 
 

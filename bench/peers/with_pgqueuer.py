@@ -1,4 +1,4 @@
-"""pgqueuer on asyncpg: lists of a thousand in, batches of a hundred out, uvloop.
+"""pgqueuer on asyncpg: lists of a thousand in, batches of five hundred out, uvloop.
 
 Its `dedupe_key` covers jobs that are still there, so a lasting gate stands before the effect.
 """
@@ -21,7 +21,7 @@ from bench.job import Event, batches
 from .contest import GATED
 
 EFFECT = GATED.format("$1", "$2::text", "$3::float8")
-CONCURRENCY = 100
+CONCURRENCY = 500
 
 
 class Pgqueuer:
