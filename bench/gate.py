@@ -136,9 +136,14 @@ async def effects(url: str, kind: Kind, deliveries: Sequence[Event]) -> Count:
 
 
 def end_to_end(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
-    """Receive and work at once, in two processes."""
-    deliveries = events(n)
+    """Receive and work at once, in two processes, in an empty database."""
     loop.run(lambda: prepare(url, kind, folder))
+    return through(url, kind, folder, n)
+
+
+def through(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
+    """The same where everything is prepared."""
+    deliveries = events(n)
     mains: dict[str, tuple[processes.Main, tuple[object, ...]]] = {
         "receiver": (receiver, (url, kind, folder, n)),
         "worker": (worker, (url, kind, folder, len(ids(deliveries)))),

@@ -54,8 +54,9 @@ def _valid(what: str, counted: Count) -> None:
 def wal(place: Place, n: int) -> list[Figure]:
     """WAL of the whole job over a whole checkpoint cycle, with full-page writes."""
     url = loop.run(place.fresh)
-    before = loop.run(place.wal_position)  # `fresh` and the run begin with a CHECKPOINT
-    out = gate.end_to_end(url, "rows", place.folder, n)
+    loop.run(lambda: gate.prepare(url, "rows", place.folder))  # its end is a CHECKPOINT
+    before = loop.run(place.wal_position)
+    out = gate.through(url, "rows", place.folder, n)
     loop.run(place.checkpoint)
     written = loop.run(place.wal_position) - before
     _valid("wal", out.count)
