@@ -48,14 +48,20 @@ def _table(head: list[str], lines: list[list[str]]) -> str:
 
 
 def systems(result: Result) -> str:
-    head = ["system", "events/s", "share of bare", "lost", "double", "set up as"]
-    return _table(
-        head,
+    head = ["system", "events/s", "share", "lost", "double", "deliveries", "set up as"]
+    lines = [
         [
-            [r.system, rate(r.events_per_s), share(r.ratio), f"{r.lost}", f"{r.double}", r.how]
-            for r in compared(result)
-        ],
-    )
+            r.system,
+            rate(r.events_per_s),
+            share(r.ratio),
+            f"{r.lost}",
+            f"{r.double}",
+            f"{r.events:,}",
+            r.how,
+        ]
+        for r in compared(result)
+    ]
+    return _table(head, lines)
 
 
 def workloads(result: Result) -> str:
