@@ -5,6 +5,7 @@
 .DEFAULT_GOAL := help
 BIN := .venv/bin
 READY := .venv/ready
+BENCH_READY := .venv-bench/ready
 
 # Without export the script would look for uv itself and miss an explicit `make UV=`.
 ifneq ($(origin UV),undefined)
@@ -16,7 +17,7 @@ endif
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
@@ -56,6 +57,18 @@ docs: $(READY) ## Build the documentation into build/docs; a warning is an error
 pictures: $(READY) ## Record the pictures of docs/images anew: the commands run for real
 	$(BIN)/python scripts/record $(ARGS)
 
+.PHONY: bench
+bench: $(READY) $(BENCH_READY) ## Measure: the bare loop, Headgate, others; into bench/latest.json (some 15 minutes)
+	$(BIN)/python -m bench $(ARGS)
+
+.PHONY: bench-quick
+bench-quick: $(READY) ## Measure a small job; fails when a ratio is below its guard
+	$(BIN)/python -m bench.quick
+
+.PHONY: bench-page
+bench-page: $(READY) ## Write the figures of bench/latest.json into the page and the charts
+	$(BIN)/python -m bench.report
+
 .PHONY: venv
 venv: $(READY) ## Build .venv, or bring it up to date
 
@@ -66,15 +79,25 @@ endif
 $(READY): requirements.lock pyproject.toml src/headgate/_version.py scripts/venv
 	@scripts/venv
 
+# The others that `make bench` measures, in an environment of their own.
+ifneq ($(shell cat $(BENCH_READY) 2>/dev/null),$(realpath .))
+.PHONY: $(BENCH_READY)
+endif
+$(BENCH_READY): bench/requirements.lock bench/venv | $(READY)
+	@bench/venv
+
 .PHONY: lock
-lock: ## Resolve the dependencies anew into requirements.lock (needs uv; ARGS=--upgrade for newer ones)
+lock: ## Resolve the dependencies anew into the locks (needs uv; ARGS=--upgrade for newer ones)
 	@command -v uv >/dev/null || { echo "make lock needs uv: python3 -m pip install uv" >&2; exit 1; }
 	@uv pip compile pyproject.toml --group dev --extra arrow --python-version 3.11 --universal \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
 	    --output-file requirements.lock
-	@echo "requirements.lock is up to date"
+	@uv pip compile bench/requirements.in --python-version 3.11 --universal \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
+	    --output-file bench/requirements.lock
+	@echo "requirements.lock and bench/requirements.lock are up to date"
 
 .PHONY: clean
 clean: ## Remove what was built and cached (.venv and .headgate stay)
 	rm -rf build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
-	find src tests docs scripts -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests docs scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +

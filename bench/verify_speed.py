@@ -1,6 +1,6 @@
 """How long `verify`, `overview` and look-ups take on a large ledger.
 
-    .venv/bin/python bench/verify_speed.py [ENTRIES] [WITH_FILES]
+    .venv/bin/python -m bench.verify_speed [ENTRIES] [WITH_FILES]
 
 ENTRIES go through the real path with a row each; WITH_FILES more have their bytes in the store.
 """
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import shutil
 import sys
-import tempfile
 from collections.abc import Awaitable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +24,8 @@ from headgate.runtime import inline, station
 from headgate.runtime.ledger_home import Ledger, connected
 from headgate.runtime.tuning import Tuning
 from headgate.runtime.verify import verify
+
+from . import server
 
 T = TypeVar("T")
 
@@ -104,9 +104,5 @@ async def main(folder: Path, entries: int, with_files: int) -> None:
 
 if __name__ == "__main__":
     given = [int(x) for x in sys.argv[1:]]
-    here = Path(tempfile.mkdtemp(prefix="hg-bench-", dir="/tmp"))
-    here.chmod(0o711)  # the server's user has to pass through
-    try:
+    with server.folder() as here:
         asyncio.run(main(here, *(given + [300_000, 20_000][len(given) :])))
-    finally:
-        shutil.rmtree(here, ignore_errors=True)

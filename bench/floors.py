@@ -1,0 +1,40 @@
+"""What the figures have to be: floors of the full run, and the guards that CI holds.
+
+A ratio is a share of the bare loop that ran right before and right after. The guards are lower
+than the floors: they are for a small job on a busy machine, and tell of a slip, not of the weather.
+"""
+
+from __future__ import annotations
+
+# workload → the least share of the bare loop
+FLOORS = {
+    "rows": 0.40,
+    "later": 0.40,
+    "apply": 0.12,
+    "poison": 0.08,
+    "independent": 0.25,
+    "receive": 0.70,
+    "small_files": 0.35,
+    "large_file": 0.60,
+}
+
+# figure → (the most it may be, its unit)
+CEILINGS = {
+    "wal_bytes_per_event": (2200.0, "bytes"),
+    "latency_p50_multiple": (2.2, "×"),
+    "latency_p99": (10.0, "ms"),
+    "one_process_latency_p50_multiple": (2.2, "×"),
+    "one_process_latency_p99": (10.0, "ms"),
+    "large_file_peak": (200.0, "MB"),
+    "help": (100.0, "ms"),
+    "embedded_first_start": (1.0, "s"),
+    "embedded_later_start": (0.2, "s"),
+}
+
+# workload → the share of the bare loop below which `make bench-quick` fails
+GUARDS = {
+    "rows": 0.09,
+    "later": 0.085,
+    "apply": 0.05,
+    "receive": 0.25,
+}

@@ -1,0 +1,42 @@
+"""What the workloads and figures are called where people read them, and how numbers are shown."""
+
+from __future__ import annotations
+
+WORKLOADS = {
+    "rows": "declared rows",
+    "later": "free SQL, `tx.later`",
+    "apply": "free SQL, `tx.execute`",
+    "poison": "the same, 1 % poison",
+    "independent": "`independent=True`",
+    "receive": "receive alone",
+    "small_files": "files of 8 KiB",
+    "large_file": "a file of 1 GiB",
+}
+# figure → (what it is, the name to measure it by)
+FIGURES = {
+    "wal_bytes_per_event": ("WAL per event, full pages included", "wal"),
+    "wal_bytes_per_delivery": ("WAL per delivery", "wal"),
+    "bare_latency_p50": ("bare loop, half are quicker than", "latency"),
+    "bare_latency_p99": ("bare loop, 99 % are quicker than", "latency"),
+    "latency_p50": ("two processes, half are quicker than", "latency"),
+    "latency_p50_multiple": ("two processes, half, as a multiple of the bare loop's", "latency"),
+    "latency_p99": ("two processes, 99 % are quicker than", "latency"),
+    "one_process_latency_p50": ("one process, half are quicker than", "latency"),
+    "one_process_latency_p50_multiple": (
+        "one process, half, as a multiple of the bare loop's",
+        "latency",
+    ),
+    "one_process_latency_p99": ("one process, 99 % are quicker than", "latency"),
+    "large_file_peak": ("memory for a file of 1 GiB, at its peak", "large_file"),
+    "help": ("`headgate --help`, less the interpreter", "help"),
+    "embedded_first_start": ("embedded server, first start", "embedded"),
+    "embedded_later_start": ("embedded server, later start", "embedded"),
+}
+
+
+def rate(value: float) -> str:
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
+def share(value: float) -> str:
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}" if value >= 0.01 else f"{value:.4f}"

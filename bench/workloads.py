@@ -1,0 +1,123 @@
+"""Everything that can be measured, by name: beside the bare loop, and apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headgate.runtime import loop
+
+from . import bare, files, gate, latency, starting
+from .beside import Ran, Workload
+from .job import Count, events, ids
+from .latency import percentile
+from .others import PEERS
+from .pipelines import Kind
+from .processes import Failed
+from .result import Figure, Row
+from .server import Place
+
+HOW: dict[Kind, str] = {
+    "rows": "declared rows; one process receives, one works",
+    "later": "free SQL with tx.later; one process receives, one works",
+    "apply": "free SQL with await tx.execute, one after the other",
+    "poison": "the same, and one event in a hundred is refused by its handler and quarantined",
+    "independent": "free SQL, independent=True: four connections commit",
+}
+LIGHT_SECONDS = 20
+
+
+def _through(kind: Kind) -> Callable[[Place, str, int], Ran]:
+    def run(place: Place, url: str, n: int) -> Ran:
+        out = gate.end_to_end(url, kind, place.folder, n)
+        return Ran(n, out.seconds, out.count)
+
+    return run
+
+
+def _receive(place: Place, url: str, n: int) -> Ran:
+    out = gate.receive_alone(url, place.folder, n)
+    return Ran(n, out.seconds, out.count)
+
+
+HEADGATE = {
+    **{kind: Workload("headgate", kind, how, _through(kind)) for kind, how in HOW.items()},
+    "receive": Workload("headgate", "receive", "one process receives, nobody works", _receive),
+}
+
+
+def _valid(what: str, counted: Count) -> None:
+    if counted != Count(0, 0):
+        raise Failed(f"{what}: {counted.lost} events lost, {counted.double} applied twice")
+
+
+def wal(place: Place, n: int) -> list[Figure]:
+    """WAL of the whole job over a whole checkpoint cycle, with full-page writes."""
+    url = loop.run(place.fresh)
+    loop.run(lambda: gate.prepare(url, "rows", place.folder))  # its end is a CHECKPOINT
+    before = loop.run(place.wal_position)
+    out = gate.through(url, "rows", place.folder, n)
+    loop.run(place.checkpoint)
+    written = loop.run(place.wal_position) - before
+    _valid("wal", out.count)
+    new = len(ids(events(n)))
+    how = f"declared rows, {n} deliveries of {new} events; CHECKPOINT before and after"
+    return [
+        Figure("wal_bytes_per_event", round(written / new), "bytes", how),
+        Figure("wal_bytes_per_delivery", round(written / n), "bytes", how),
+    ]
+
+
+def _quicker_than(name: str, taken: list[float], how: str) -> list[Figure]:
+    return [
+        Figure(f"{name}_p{share}", round(percentile(taken, share / 100) * 1e3, 2), "ms", how)
+        for share in (50, 99)
+    ]
+
+
+def light(place: Place, n: int) -> list[Figure]:
+    """From before the call to the committed effect, 50 events a second, beside the bare loop."""
+    n = min(n, int(LIGHT_SECONDS * latency.PER_SECOND))
+    how = f"{n} deliveries, {latency.PER_SECOND:g} a second"
+
+    async def alone() -> list[float]:
+        return await bare.light(await place.fresh(), events(n, "l"), latency.PER_SECOND)
+
+    base = loop.run(alone)
+    ours: dict[str, list[float]] = {}
+    for name, one_process in (("latency", False), ("one_process_latency", True)):
+        url = loop.run(place.fresh)
+        ours[name], counted = latency.measure(url, place.folder, n, one_process=one_process)
+        _valid(name, counted)
+    base += loop.run(alone)
+    figures = _quicker_than("bare_latency", base, how)
+    for name, taken in ours.items():
+        multiple = percentile(taken, 0.5) / percentile(base, 0.5)
+        figures += _quicker_than(name, taken, how)
+        figures.append(Figure(f"{name}_p50_multiple", round(multiple, 2), "×", how))
+    return figures
+
+
+Measured = tuple[list[Row], list[Figure]]
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much is asked for."""
+
+    n: int
+    reps: int
+    files: int
+    large_bytes: int
+
+
+# What has a yardstick of its own, or none.
+APART: dict[str, Callable[[Place, Size], Measured]] = {
+    "wal": lambda place, size: ([], wal(place, size.n)),
+    "latency": lambda place, size: ([], light(place, size.n)),
+    "small_files": lambda place, size: files.small(place, size.reps, size.files),
+    "large_file": lambda place, size: files.large(place, size.reps, size.large_bytes),
+    "help": lambda place, size: ([], starting.help_figures()),
+    "embedded": lambda place, size: ([], starting.embedded_figures(size.reps)),
+}
+BESIDE = HEADGATE | PEERS
