@@ -7,11 +7,10 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
-import pytest
 from tests.world import World, change, until
 
 import headgate as hg
-from headgate.runtime import station, work
+from headgate.runtime import station
 from headgate.runtime.work import Worker
 
 AN_HOUR = 3600.0
@@ -34,7 +33,7 @@ async def _working(world: World, p: hg.Pipeline) -> AsyncGenerator[None]:
     worker = Worker(world.db, await station.paths(world.db, [p], tuning), tuning, name="patient")
     working = asyncio.create_task(worker.run())
     try:
-        await until(lambda: _is_listening(world), seconds=60)
+        await until(lambda: _is_listening(world), seconds=30)
         yield
     finally:
         worker.stop()
@@ -50,29 +49,23 @@ async def _is_finalized(world: World, name: str) -> bool:
     return name in await world.heads()
 
 
-@pytest.fixture(autouse=True)
-def long_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses that do not have to grow first."""
-    monkeypatch.setattr(work, "SHORTEST_PAUSE_SECONDS", AN_HOUR)
-
-
 async def test_an_idle_worker_is_told_of_a_change(world: World) -> None:
     """A worker that asks once an hour finishes a change as soon as it is admitted."""
     p = _pipeline(world)
     async with _working(world, p):
         for name in ("first", "second"):
             await world.receive(p, change(name, name))
-            await until(lambda name=name: _is_finalized(world, name), seconds=60)
+            await until(lambda name=name: _is_finalized(world, name), seconds=30)
 
 
 async def test_a_bell_that_was_cut_off_rings_again(world: World) -> None:
     """Whatever was admitted while the worker could not listen is found when it can again."""
     p = _pipeline(world)
     async with _working(world, p):
-        await until(lambda: _is_listening(world), seconds=60)
+        await until(lambda: _is_listening(world), seconds=30)
         await world.db.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
         )
         await world.receive(p, change("meanwhile", "x"))
-        await until(lambda: _is_finalized(world, "meanwhile"), seconds=60)
+        await until(lambda: _is_finalized(world, "meanwhile"), seconds=30)

@@ -21,28 +21,35 @@ FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 10.0
 
 
-async def listen(db: Database, ring: Callable[[str], None]) -> None:
-    """Call `ring` with what each ring says, until cancelled. Outages are waited out."""
-    if db.pooler:
-        return
-    pause = FIRST_PAUSE_SECONDS
-    while True:
-        with suppress(driver.PostgresError, driver.InterfaceError, OSError, TimeoutError):
-            await _listen_once(db, ring)
-            pause = FIRST_PAUSE_SECONDS
-        await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-        pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+class Bell:
+    """Rings while `listen` runs. `hears` says whether a ring would be heard right now."""
 
+    def __init__(self, db: Database, ring: Callable[[str], None]) -> None:
+        self.hears = False
+        self._db = db
+        self._ring = ring
 
-async def _listen_once(db: Database, ring: Callable[[str], None]) -> None:
-    connection = await db.connect_anew()
-    try:
+    async def listen(self) -> None:
+        """Call `ring` with what each ring says, until cancelled. Outages are waited out."""
+        pause = FIRST_PAUSE_SECONDS
+        while not self._db.pooler:
+            with suppress(driver.PostgresError, driver.InterfaceError, OSError, TimeoutError):
+                await self._listen_once()
+                pause = FIRST_PAUSE_SECONDS
+            await asyncio.sleep(pause * random.uniform(0.5, 1.0))
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    async def _listen_once(self) -> None:
+        connection = await self._db.connect_anew()
         lost = asyncio.Event()
-        connection.add_termination_listener(lambda _: lost.set())
-        channel = localize(CHANNEL, db.schema)
-        await connection.add_listener(channel, lambda _, __, ___, said: ring(said))
-        ring("")  # whatever was admitted before we listened
-        await lost.wait()
-    finally:
-        with suppress(Exception):
-            await connection.close(timeout=CONNECT_SECONDS)
+        try:
+            connection.add_termination_listener(lambda _: lost.set())
+            channel = localize(CHANNEL, self._db.schema)
+            await connection.add_listener(channel, lambda _, __, ___, said: self._ring(said))
+            self.hears = True
+            self._ring("")  # for whatever was admitted before we listened
+            await lost.wait()
+        finally:
+            self.hears = False
+            with suppress(Exception):
+                await connection.close(timeout=CONNECT_SECONDS)

@@ -15,7 +15,7 @@ from headgate.ledger import gate
 from headgate.ledger import worker as workers
 from headgate.model.signal import OUTAGE, emit
 from headgate.pg import Database
-from headgate.pg.bell import listen
+from headgate.pg.bell import Bell
 from headgate.pipeline import Path
 
 from .lane import Lane, slots
@@ -44,6 +44,7 @@ class Worker:
         self._name = name
         self._registered = registered
         self._wake = asyncio.Event()
+        self._bell = Bell(db, self._ring)
         self._stop = asyncio.Event()
         self.id = 0
         marker = marker or Marker.create(len(paths) * slots(tuning))
@@ -67,11 +68,11 @@ class Worker:
     async def run(self) -> bool:
         """Work until stopped; False when handlers did not finish in time."""
         await self._patiently(self._register)
-        bell = asyncio.create_task(listen(self._db, self._ring))
+        listening = asyncio.create_task(self._bell.listen())
         try:
             await self._work()
         finally:
-            bell.cancel()
+            listening.cancel()
         clean = all(
             await asyncio.gather(*(lane.drain(self._tuning.drain_seconds) for lane in self._lanes))
         )
@@ -87,20 +88,24 @@ class Worker:
             self._wake.clear()  # before we look: what is admitted while we do wakes us again
             try:
                 claimed = await self._claim()
-                # Asking again at once would find the same nothing; wait a little longer each time.
-                pause = (
-                    SHORTEST_PAUSE_SECONDS
-                    if claimed
-                    else min(pause * 1.5, self._tuning.poll_seconds)
-                )
             except Fenced:
                 await self._patiently(self._register)
+                continue
             except LedgerUnavailable:
                 emit(OUTAGE)
                 self._wake.clear()
                 await self._sleep(random.uniform(0.05, 0.5))
                 await self._patiently(self._give_back_unknown)
+                continue
+            if claimed:
+                # Not sooner: the bell rings also for what we have just taken.
+                await asyncio.sleep(SHORTEST_PAUSE_SECONDS)
+                pause = SHORTEST_PAUSE_SECONDS
             else:
+                # Asking again at once would find the same nothing; wait longer each time, or until
+                # the bell rings.
+                longest = self._tuning.poll_seconds
+                pause = longest if self._bell.hears else min(pause * 1.5, longest)
                 await self._sleep(pause)
 
     def _ring(self, said: str) -> None:
