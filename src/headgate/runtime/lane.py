@@ -7,6 +7,7 @@ from other workers and a fast one does not wait for the next claim.
 from __future__ import annotations
 
 import asyncio
+import resource
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -39,7 +40,15 @@ INDEPENDENT_COMMITTERS = 4
 LOGGED_PER_BATCH = 5
 FIRST_PAUSE_SECONDS = 0.05
 
+# Where a thread has no account of its own, the whole process answers: it sees a wait too many.
+_WHOM = getattr(resource, "RUSAGE_THREAD", resource.RUSAGE_SELF)
+
 log = get_logger("headgate.work")
+
+
+def _waits() -> int:
+    """How often this thread gave up its processor by itself."""
+    return resource.getrusage(_WHOM).ru_nvcsw
 
 
 def slots(tuning: Tuning) -> int:
@@ -75,6 +84,7 @@ class Lane:
     ) -> None:
         self.path = path
         self.holding: set[int] = set()
+        self.drained = False  # the last claim took all there was
         self._loner = 0
         self._db = db
         self._tuning = tuning
@@ -132,7 +142,8 @@ class Lane:
             self._db, self.path.at.pipeline, worker, most, floor=self._floor, idle=idle
         )
         fresh = [c.id for c in claims if not c.waited]
-        self._floor = fresh[-1] + 1 if len(claims) == most and fresh else 0
+        self.drained = len(claims) < most
+        self._floor = fresh[-1] + 1 if not self.drained and fresh else 0
         self.holding.update(c.id for c in claims)
         self._loner = next((c.id for c in claims if c.alone), self._loner)
         if self._is_async:
@@ -158,15 +169,17 @@ class Lane:
         at, size = 0, TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
         while at < len(claims):
             part = claims[at : at + size]
-            began, busy = time.perf_counter(), time.thread_time()
+            began, busy, waits = time.perf_counter(), time.thread_time(), _waits()
             self._hand_over([a for c in part if (a := self._handle_one(c)) is not None])
             self._marker.end(self._here)
             pace = (time.perf_counter() - began) / len(part)
             busy = (time.thread_time() - busy) / len(part)
             self.crew.learn(pace, weight=0.5)
             at, size = at + size, QUICK_SLICE
-            # Busy, and not waiting for anything: a thread would gain nothing.
-            if busy > QUICK_SECONDS or pace > 3 * busy + QUICK_SECONDS:
+            # A handler that waits is better off in a thread. One that was only made to wait, for a
+            # processor that others use, is not.
+            waiting = pace > 3 * busy + QUICK_SECONDS and _waits() - waits > len(part) / 10
+            if busy > QUICK_SECONDS or waiting:
                 self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
                 self._submit(claims[at:])
                 return

@@ -97,16 +97,15 @@ class Worker:
                 await self._sleep(random.uniform(0.05, 0.5))
                 await self._patiently(self._give_back_unknown)
                 continue
-            if claimed:
-                # Not sooner: the bell rings also for what we have just taken.
-                await asyncio.sleep(SHORTEST_PAUSE_SECONDS)
+            longest = self._tuning.poll_seconds
+            if self._bell.hears and all(lane.drained for lane in self._lanes):
+                pause = longest  # whatever comes next, the bell will tell
+            elif claimed:
                 pause = SHORTEST_PAUSE_SECONDS
             else:
-                # Asking again at once would find the same nothing; wait longer each time, or until
-                # the bell rings.
-                longest = self._tuning.poll_seconds
-                pause = longest if self._bell.hears else min(pause * 1.5, longest)
-                await self._sleep(pause)
+                # Asking again at once would find the same nothing; wait longer each time.
+                pause = min(pause * 1.5, longest)
+            await self._sleep(pause)
 
     def _ring(self, said: str) -> None:
         if not said or any(said == str(lane.path.at.pipeline) for lane in self._lanes):
