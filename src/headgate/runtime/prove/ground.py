@@ -1,0 +1,199 @@
+"""The ground that worlds are played on: a private server, and processes that play.
+
+All of it lies in one temporary folder and is gone at the end, however that comes. Several proofs
+may share it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from headgate.errors import HeadgateError, UsageError
+from headgate.ledger import FUNCTIONS, MIGRATIONS
+from headgate.pg import Database, migrate, queries
+from headgate.pg.driver import PostgresError
+from headgate.runtime.rehearse import scratch
+
+Q = queries.load(__file__)
+SEED = 0  # of hashes, where nothing else is asked for
+# Nothing here has to survive a power cut, and a database is made and dropped for each world.
+_CARELESS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")
+
+
+class TooLong(HeadgateError):
+    """A process of a world did not come to its end."""
+
+
+@asynccontextmanager
+async def ground() -> AsyncGenerator[Ground]:
+    """A fresh one, for the length of the block."""
+    async with scratch() as db:
+        for setting in _CARELESS:
+            await db.execute(f"ALTER SYSTEM SET {setting} = off")
+        await db.execute("SELECT pg_reload_conf()")
+        await db.execute("CREATE DATABASE ledger")
+        async with await _open(db.url, "ledger") as ledger:
+            await migrate.migrate(ledger, MIGRATIONS, FUNCTIONS)
+            await ledger.execute(Q.ground)
+        reading, writing = os.pipe()
+        made = Ground(db, db.folder, reading)
+        try:
+            yield made
+        finally:
+            os.close(writing)  # whoever still plays ends with this
+            os.close(reading)
+            await made.close()
+
+
+async def _open(url: str, name: str) -> Database:
+    return await Database.open(address(url, name), max_size=2, allow_unsafe=True)
+
+
+def address(url: str, name: str) -> str:
+    """The same server, another database."""
+    return url.replace("@/postgres?", f"@/{name}?")
+
+
+@dataclass(eq=False)
+class Ground:
+    """A server whose databases cost nothing, a folder, and stages."""
+
+    db: Database
+    folder: Path
+    life: int
+    _number: int = 0
+    _stages: dict[int, list[Stage]] = field(default_factory=dict[int, list["Stage"]])
+    _free: dict[int, list[Stage]] = field(default_factory=dict[int, list["Stage"]])
+
+    def number(self) -> int:
+        """One that nobody else has."""
+        self._number += 1
+        return self._number
+
+    async def template(self, setup: str | None, uris: list[str]) -> str:
+        """A database with an empty ledger, the user's own tables, and the samples' numbers."""
+        name = f"proof_{self.number()}"
+        await self.db.execute(f"CREATE DATABASE {name} TEMPLATE ledger STRATEGY FILE_COPY")
+        async with await _open(self.db.url, name) as db:
+            if setup is not None:
+                try:
+                    await db.execute(setup)
+                except PostgresError as error:
+                    raise UsageError(
+                        f"the setup SQL failed: {error}",
+                        hint="It runs on an empty database; make it complete.",
+                    ) from error
+            await db.execute(Q.samples, uris)
+        return name
+
+    async def database(self, template: str) -> str:
+        """A copy of a template: its name."""
+        name = f"world_{self.number()}"
+        await self.db.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
+        return name
+
+    async def drop(self, name: str) -> None:
+        await self.db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def address(self, name: str) -> str:
+        return address(self.db.url, name)
+
+    @asynccontextmanager
+    async def stage(self, seed: int = SEED) -> AsyncGenerator[Stage]:
+        """A stage whose interpreter hashes by `seed`, to oneself."""
+        free = self._free.setdefault(seed, [])
+        if free:
+            stage = free.pop()
+        else:
+            stage = Stage(seed, self.life)
+            self._stages.setdefault(seed, []).append(stage)
+        try:
+            yield stage
+        finally:
+            free.append(stage)
+
+    async def retire(self, seed: int) -> None:
+        """These interpreters are not needed any more."""
+        self._free.pop(seed, None)
+        for stage in self._stages.pop(seed, []):
+            await stage.close()
+
+    async def close(self) -> None:
+        for seed in list(self._stages):
+            await self.retire(seed)
+
+
+class Stage:
+    """A process that forks for each job (stage.py). One job at a time."""
+
+    def __init__(self, seed: int, life: int) -> None:
+        self._seed = seed
+        self._life = life
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def run(self, job: Mapping[str, Any], patience_seconds: float) -> int:
+        """How the process of this job ended. Whatever happens, nothing of it is left."""
+        process = self._process or await self._start()
+        assert process.stdin is not None
+        process.stdin.write(orjson.dumps(job) + b"\n")
+        pid = (await self._answer(process))["pid"]
+        try:
+            async with asyncio.timeout(patience_seconds):
+                return (await self._answer(process))["code"]
+        except TimeoutError:
+            _kill(pid)
+            await self._answer(process)
+            raise TooLong(f"it did not end within {patience_seconds:g} s") from None
+        except BaseException:
+            # Its answer will never be read: it cannot be told anything else.
+            process.kill()
+            self._process = None
+            raise
+        finally:
+            _kill(pid)  # what its handlers started
+
+    async def _start(self) -> asyncio.subprocess.Process:
+        # A session of its own: Ctrl-C is for whoever started the proof.
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "headgate.runtime.prove.stage",
+            str(self._life),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": str(self._seed)},
+            pass_fds=(self._life,),
+            start_new_session=True,
+        )
+        return self._process
+
+    async def _answer(self, process: asyncio.subprocess.Process) -> dict[str, int]:
+        assert process.stdout is not None
+        line = await process.stdout.readline()
+        if not line:
+            raise HeadgateError("the stage of the proof ended", hint="Run it again with --debug.")
+        return orjson.loads(line)
+
+    async def close(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                self._process.kill()
+            await self._process.wait()
+
+
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, signal.SIGKILL)
+    with suppress(ProcessLookupError, PermissionError):
+        if os.getpgid(pid) == pid:
+            os.kill(pid, signal.SIGKILL)

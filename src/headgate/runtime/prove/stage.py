@@ -1,0 +1,102 @@
+"""The stage: the process that has the user's pipeline in it while a world is played.
+
+    python -m headgate.runtime.prove.stage LIFE
+
+It imports Headgate once and then forks for each job that comes in as a line of JSON: a world needs
+two or more processes, and an interpreter's start costs more than most handlers do. A job that ends
+is answered with its exit code. When `LIFE` closes, whoever started this is gone, and so are we.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import signal
+import sys
+import threading
+import traceback
+from typing import Any
+
+import orjson
+
+from headgate.errors import HeadgateError, UsageError
+from headgate.runtime.loop import run
+
+WRONG, BROKEN = 2, 70
+# What a child needs and the job itself does not import by name.
+_PRELOADED = ("uvloop", "pydantic", "csv", "json", "headgate", "headgate.runtime.prove.acting")
+
+
+def main() -> None:
+    """Fork for each job, one after the other, until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides
+    sys.dont_write_bytecode = True
+    for name in _PRELOADED:
+        with_it = importlib.util.find_spec(name) is not None
+        if with_it:
+            importlib.import_module(name)
+    life = int(sys.argv[1])
+    for line in sys.stdin.buffer:
+        job: dict[str, Any] = orjson.loads(line)
+        if (pid := os.fork()) == 0:
+            _become(job, life)
+        _answer({"pid": pid})
+        _, status = os.waitpid(pid, 0)
+        _answer({"code": os.waitstatus_to_exitcode(status)})
+
+
+def _answer(said: dict[str, int]) -> None:
+    os.write(1, orjson.dumps(said) + b"\n")
+
+
+def _become(job: dict[str, Any], life: int) -> None:
+    """Be the process of this job, from its folder to its exit code. Never returns."""
+    code = BROKEN
+    try:
+        # A group of its own: what a handler starts ends with it.
+        os.setsid()
+        threading.Thread(target=_end_with, args=(life,), daemon=True).start()
+        _settle_in(job)
+        code = _play(job)
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
+
+
+def _end_with(life: int) -> None:
+    os.read(life, 1)
+    os.killpg(0, signal.SIGKILL)
+
+
+def _settle_in(job: dict[str, Any]) -> None:
+    os.environ.clear()
+    os.environ.update(job["env"])
+    os.chdir(job["work"])
+    said = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    for number in (1, 2):
+        os.dup2(said, number)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+
+def _play(job: dict[str, Any]) -> int:
+    from headgate.runtime.prove.acting import Actor
+
+    try:
+        actor = Actor(job)
+        told = actor.look() if job["kind"] == "look" else run(actor.play)
+    except UsageError as error:
+        told = {"wrong": str(error), "hint": error.hint}
+    except HeadgateError as error:
+        told = {"wrong": str(error), "hint": error.hint}
+    with open(job["told"], "wb") as file:
+        file.write(orjson.dumps(told))
+    return WRONG if "wrong" in told else 0
+
+
+if __name__ == "__main__":
+    main()
