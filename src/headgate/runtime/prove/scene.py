@@ -39,7 +39,10 @@ _CODE_CHARACTERS = 200
 
 @dataclass(eq=False)
 class Scene:
-    """One call of one handler: `attempt` is the fence, which every claim of an entry raises."""
+    """One call of one handler: `attempt` is the fence, which every claim of an entry raises.
+
+    `kept` is for what lasts as long as the scene, such as the state of numpy's generator.
+    """
 
     handler: str | None = None
     uri: str | None = None
@@ -48,6 +51,7 @@ class Scene:
     chance: random.Random = field(default_factory=random.Random)
     ticks: int = 0
     noted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
+    kept: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 class Line(NamedTuple):
@@ -60,13 +64,13 @@ class Line(NamedTuple):
 
 SCENE: ContextVar[Scene | None] = ContextVar("headgate_scene", default=None)
 IN_CALL: ContextVar[str | None] = ContextVar("headgate_in_call", default=None)
-_IMPORTING = Scene()
+IMPORTING = Scene()
 _busy = threading.local()
 
 
 def now_playing() -> Scene:
     """The handler at work here, or the scene of everything before and beside the handlers."""
-    return SCENE.get() or _IMPORTING
+    return SCENE.get() or IMPORTING
 
 
 @contextmanager
@@ -127,11 +131,11 @@ def is_users() -> bool:
 @contextmanager
 def aside() -> Generator[None]:
     """In this block the witness works for itself and is not looked at."""
-    _busy.now = True
+    before, _busy.now = is_aside(), True
     try:
         yield
     finally:
-        _busy.now = False
+        _busy.now = before
 
 
 def is_aside() -> bool:

@@ -22,8 +22,8 @@ from typing import Any, Literal, cast
 from headgate.ledger.run import RunNow
 from headgate.model.pipeline import Pipeline, Step
 
-from . import doors, shadow
-from .scene import IN_CALL, Log, Scene, carry_into_threads, on_stage
+from . import doors, shadow, weather
+from .scene import IMPORTING, IN_CALL, Log, Scene, carry_into_threads, on_stage
 
 TEMP = ".temp"
 
@@ -142,14 +142,8 @@ class Eye:
         """Count how often the function of a `run.call` really ran."""
         call, called = RunNow.call, self._called
 
-        def watched(
-            run: RunNow,
-            name: str,
-            fn: Callable[..., Any],
-            *,
-            undo: Callable[..., Any] | None = None,
-        ) -> Any:
-            return call(run, name, self._called(name, fn), undo=undo and self._called(name, undo))
+        def watched(self: RunNow, name: str, fn: Called, *, undo: Called | None = None) -> Any:
+            return call(self, name, called(name, fn), undo=undo and called(name, undo))
 
         RunNow.call = watched
 
@@ -191,8 +185,10 @@ def watch(place: Place, conditions: Conditions) -> Eye:
     tempfile.tempdir = os.environ["TMPDIR"] = str(temp)
     log = Log(place.log, place.file)
     eye = Eye(place, conditions, log)
+    IMPORTING.chance.seed(conditions.seed)
     carry_into_threads()
     eye.watch_calls()
     shadow.watch(log, place.shadow, [place.work, *place.free], place.real)
+    weather.watch(log, conditions.clock, conditions.listing)
     doors.watch(log, place.dsn, network=place.network)
     return eye
