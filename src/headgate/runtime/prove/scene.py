@@ -9,6 +9,7 @@ installed packages only pass it on.
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import linecache
 import os
@@ -49,6 +50,7 @@ class Scene:
     attempt: int | None = None
     began: float = field(default_factory=time.monotonic)
     chance: random.Random = field(default_factory=random.Random)
+    number: int = field(default_factory=itertools.count(1).__next__)
     ticks: int = 0
     noted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     kept: dict[str, Any] = field(default_factory=dict[str, Any])

@@ -40,7 +40,7 @@ def _drawn(log: Log, name: str) -> random.Random | None:
 def _replace_random(log: Log) -> None:
     shared = cast("Any", random)._inst
     for name, real in list(vars(random).items()):
-        if getattr(real, "__self__", None) is shared or name == "seed":
+        if getattr(real, "__self__", None) is shared:
             setattr(random, name, _drawing(log, name, real))
     urandom = os.urandom
 

@@ -13,8 +13,9 @@ import os
 import random
 import sys
 import tempfile
+import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -24,6 +25,7 @@ from headgate.model.pipeline import Pipeline, Step
 
 from . import doors, shadow, weather
 from .scene import IMPORTING, IN_CALL, Log, Scene, carry_into_threads, on_stage
+from .trace import Tracer
 
 TEMP = ".temp"
 
@@ -66,6 +68,8 @@ class Eye:
         self._place = place
         self._conditions = conditions
         self._log = log
+        folders = [place.work, place.shadow, *place.free]
+        self._tracer = place.trace and Tracer(place.trace, log, folders)
 
     def attach(self, pipeline: Pipeline) -> None:
         """Watch every handler of a declaration. They run as before."""
@@ -119,23 +123,38 @@ class Eye:
     async def _each_async(self, scene: Scene, items: AsyncGenerator[Any]) -> AsyncGenerator[Any]:
         try:
             while True:
-                with self._playing(scene):
-                    try:
-                        item = await anext(items)
-                    except StopAsyncIteration:
-                        return
+                try:
+                    item = await self._awaited(scene, anext(items))
+                except StopAsyncIteration:
+                    return
                 yield item
         finally:
-            with self._playing(scene):
-                await items.aclose()
+            await self._awaited(scene, items.aclose())
 
-    async def _awaited(self, scene: Scene, result: Awaitable[Any]) -> Any:
-        with self._playing(scene):
-            return await result
+    @types.coroutine
+    def _awaited(self, scene: Scene, result: Awaitable[Any]) -> Generator[Any, Any, Any]:
+        """Wait for it step by step: between two steps the thread belongs to others."""
+        steps = result.__await__()
+        go_on = functools.partial(next, steps)
+        while True:
+            with self._playing(scene):
+                try:
+                    wanted = go_on()
+                except StopIteration as ended:
+                    return ended.value
+            try:
+                answer = yield wanted
+            except BaseException as raised:
+                go_on = functools.partial(steps.throw, raised)
+            else:
+                go_on = functools.partial(steps.send, answer)
 
     @contextmanager
     def _playing(self, scene: Scene) -> Generator[None]:
-        with on_stage(scene):
+        with (
+            on_stage(scene),
+            nullcontext() if self._tracer is None else self._tracer.following(scene),
+        ):
             yield
 
     def watch_calls(self) -> None:
