@@ -75,9 +75,8 @@ class Actor:
         self._pipeline.sources = (Samples(samples),)
         self._pipeline.store = job["store"]
         self._pipeline.retry = PLAN
-        failing.prepare(
-            self._pipeline, job["failing"], Path(job["marks"]), Path(job["work"]), self._tell
-        )
+        folder = Path(job["target"]).parent
+        failing.prepare(self._pipeline, job["failing"], Path(job["marks"]), folder, self._tell)
 
     def look(self) -> dict[str, Any]:
         """Which pipelines the file declares, what they would be told about, and what is theirs."""
@@ -227,23 +226,13 @@ class Samples:
             raise ObjectMissing(f"the copy of {envelope.uri} is gone: {error}") from error
 
 
-def _about(pipeline: Pipeline, uris: Sequence[str]) -> dict[str, Any]:
-    folders = [str(getattr(source, "path", "")) for source in pipeline.sources]
+def _about(pipeline: Pipeline, uris: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """`uris` are the names of each sample: its own, and that of its copy among the others."""
+    owned = (any(s.owns(uri) for s in pipeline.sources for uri in names) for names in uris)
+    handlers = (pipeline.validators, pipeline.row_steps, pipeline.transforms, pipeline.applies)
     return {
         "name": pipeline.name,
-        "owns": all(any(s.owns(uri) for s in pipeline.sources) for uri in uris),
-        "store": pipeline.store,
-        "folders": [folder for folder in folders if folder],
+        "owns": all(owned),
         "tables": [r.table.label for r in pipeline.row_steps],
-        "handlers": sum(
-            map(
-                len,
-                (
-                    pipeline.validators,
-                    pipeline.row_steps,
-                    pipeline.transforms,
-                    pipeline.applies,
-                ),
-            )
-        ),
+        "handlers": sum(map(len, handlers)),
     }

@@ -23,7 +23,7 @@ REASON = "prove"
 Tell = Callable[[dict[str, Any]], None]
 
 
-def prepare(pipeline: Pipeline, failing: Failing, marks: Path, work: Path, tell: Tell) -> None:
+def prepare(pipeline: Pipeline, failing: Failing, marks: Path, folder: Path, tell: Tell) -> None:
     """Wrap every handler: what it raises is told, and it fails as it is asked to.
 
     `once`: each handler fails once per object, and is retried. `aside`: the last one does, and the
@@ -41,7 +41,7 @@ def prepare(pipeline: Pipeline, failing: Failing, marks: Path, work: Path, tell:
         return "" if failing == "aside" and step is not last else failing
 
     def wrapped(step: Step, given: int) -> Step:
-        end = _End(fails(step), marks / str(steps.index(step)), step.name, work, tell)
+        end = _End(fails(step), marks / str(steps.index(step)), step.name, folder, tell)
         return replace(step, function=end.around(step), takes=given)
 
     pipeline.validators[:] = [wrapped(s, 2) for s in pipeline.validators]
@@ -53,11 +53,11 @@ def prepare(pipeline: Pipeline, failing: Failing, marks: Path, work: Path, tell:
 class _End:
     """What happens after a handler has done all it does."""
 
-    def __init__(self, failing: Failing, mark: Path, name: str, work: Path, tell: Tell) -> None:
+    def __init__(self, failing: Failing, mark: Path, name: str, folder: Path, tell: Tell) -> None:
         self._failing = failing
         self._mark = mark
         self._name = name
-        self._work = f"{work.resolve()}{os.sep}"
+        self._folder = f"{folder.resolve()}{os.sep}"
         self._tell = tell
 
     def around(self, step: Step) -> Callable[..., Any]:
@@ -131,7 +131,7 @@ class _End:
             {
                 "what": "raised",
                 "line": last.lineno if last else None,
-                "file": last.filename.removeprefix(self._work) if last else None,
+                "file": last.filename.removeprefix(self._folder) if last else None,
                 "code": (last.line or "") if last else "",
                 "handler": self._name,
                 "uri": obj.uri,
@@ -141,4 +141,4 @@ class _End:
         )
 
     def _own(self, file: str) -> bool:
-        return file.startswith(self._work)
+        return file.startswith(self._folder)

@@ -22,6 +22,7 @@ import orjson
 
 from headgate.errors import HeadgateError, UsageError
 from headgate.pg import Database
+from headgate.sources.walk import uri_of
 
 from .ground import Ground, TooLong
 from .state import State, read
@@ -110,11 +111,10 @@ async def look(ground: Ground, script: Script) -> list[dict[str, Any]]:
     await asyncio.to_thread(_furnish, folder, script)
     # Nothing is played yet, so there is no database of its own to speak to.
     job = _job(script, World("reference", "look", ()), folder, ground.address(script.template))
+    at_home, here = uri_of(str(script.root)), uri_of(str(folder / "work"))
+    uris = [[s["uri"], s["uri"].replace(at_home, here, 1)] for s in script.samples]
     async with ground.stage() as stage:
-        code = await stage.run(
-            {**job, "kind": "look", "uris": [s["uri"] for s in script.samples]},
-            script.patience_seconds,
-        )
+        code = await stage.run({**job, "kind": "look", "uris": uris}, script.patience_seconds)
     return _told(folder, code)["pipelines"]
 
 

@@ -83,7 +83,7 @@ async def read(db: Database, work: Path, shadow: Path, log: Path, scratch: str) 
     for row in await db.fetch(Q.writers):
         state.writers.setdefault(row["relation"], set()).add(row["who"])
     state.files = {**_files(work, ""), **_files(shadow, "/")}
-    state.records = list(_records(log))
+    state.records = list(_records(log, {f"{work}{os.sep}": "", str(shadow): ""}))
     return state
 
 
@@ -110,10 +110,17 @@ def _file(path: Path) -> File:
         return File(digest, None)
 
 
-def _records(log: Path) -> Iterator[Record]:
+def _records(log: Path, scratch: dict[str, str]) -> Iterator[Record]:
+    """What the witness saw, with paths as the user knows them."""
     try:
         lines = log.read_bytes().splitlines()
     except FileNotFoundError:
         return
     for line in lines:
-        yield orjson.loads(line)
+        record: Record = orjson.loads(line)
+        if record["what"] == "file":
+            detail = record["detail"]
+            for folder, named in scratch.items():
+                if detail["path"].startswith(folder):
+                    detail["path"] = named + detail["path"].removeprefix(folder)
+        yield record
