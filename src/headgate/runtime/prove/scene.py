@@ -109,25 +109,44 @@ def _passes(frame: FrameType, through_headgate: bool) -> bool:
             return True
 
 
-def doer() -> FrameType | None:
-    """The user's frame that is behind what happens now; None when it is not the user's doing.
+def _decider() -> FrameType | None:
+    """The innermost frame that says whose doing this is.
 
     Inside `run.call` Headgate's own frames are passed over: the user's function may be a library's.
     """
     frame, through = inspect.currentframe(), IN_CALL.get() is not None
     while frame is not None and _passes(frame, through):
         frame = frame.f_back
+    return frame
+
+
+def doer() -> FrameType | None:
+    """The user's frame that is behind what happens now; None when it is not the user's doing."""
+    frame = _decider()
     return None if frame is None or owner(frame.f_code.co_filename) != "user" else frame
 
 
-def is_users() -> bool:
-    """Is what happens now the user's doing? Where no frame says so, in a thread, the scene does."""
-    frame, through = inspect.currentframe(), IN_CALL.get() is not None
-    while frame is not None and _passes(frame, through):
-        frame = frame.f_back
+def whose() -> Whose | None:
+    """Whose doing is this? Where no frame says so, in a thread, the scene does."""
+    frame = _decider()
     if frame is None:
-        return SCENE.get() is not None
-    return owner(frame.f_code.co_filename) == "user"
+        return None if SCENE.get() is None else "user"
+    return owner(frame.f_code.co_filename)
+
+
+def is_users() -> bool:
+    """Is what happens now the user's doing?"""
+    return whose() == "user"
+
+
+def via() -> str | None:
+    """The library that the user's line called for this; None if it was called directly."""
+    frame, module = inspect.currentframe(), ""
+    while frame is not None and owner(frame.f_code.co_filename) != "user":
+        if frame.f_globals.get("__package__") != __package__:
+            module = str(frame.f_globals.get("__name__"))
+        frame = frame.f_back
+    return module.partition(".")[0] or None
 
 
 @contextmanager

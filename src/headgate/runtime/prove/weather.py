@@ -10,13 +10,14 @@ import functools
 import os
 import random
 import uuid
-from collections.abc import Callable, Iterable, Iterator
-from types import ModuleType, TracebackType
-from typing import Any, Literal, Self, cast
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, Literal, cast
 
 from . import clock
-from .imports import when_imported
-from .scene import Log, doer, now_playing
+from .imports import replace_everywhere, when_imported
+from .scene import Log, doer, is_aside, now_playing
+from .shadow import Entries
 
 Listing = Literal["sorted", "reversed"]
 
@@ -122,50 +123,23 @@ def _replace_numpy(log: Log, module: ModuleType) -> None:
             setattr(module, name, of_scene(name, real))
 
 
-class _Listing:
-    """What `os.scandir` gives, in an order of our choice."""
-
-    def __init__(self, entries: Iterable[os.DirEntry[Any]]) -> None:
-        self._entries = iter(entries)
-
-    def __iter__(self) -> Iterator[os.DirEntry[Any]]:
-        return self
-
-    def __next__(self) -> os.DirEntry[Any]:
-        return next(self._entries)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        self._entries = iter(())
-
-
 def _replace_listings(log: Log, listing: Listing) -> None:
     backwards = listing == "reversed"
     listdir, scandir = os.listdir, os.scandir
 
     def names(path: Any = None) -> Any:
         found = cast("list[Any]", listdir(path))
-        if doer() is None:
+        if is_aside() or doer() is None:
             return found
         log.note("listing", name="os.listdir")
         return sorted(found, reverse=backwards)
 
     def entries(path: Any = None) -> Any:
         found = scandir(path)
-        if doer() is None:
+        if is_aside() or doer() is None:
             return found
         log.note("listing", name="os.scandir")
         with found:
-            return _Listing(sorted(found, key=lambda entry: entry.name, reverse=backwards))
+            return Entries(sorted(found, key=lambda entry: entry.name, reverse=backwards))
 
-    os.listdir, os.scandir = names, entries
+    replace_everywhere({listdir: names, scandir: entries})

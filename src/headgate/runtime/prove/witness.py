@@ -23,11 +23,10 @@ from typing import Any, Literal, cast
 from headgate.ledger.run import RunNow
 from headgate.model.pipeline import Pipeline, Step
 
-from . import doors, shadow, weather
+from . import doors, files, weather
 from .scene import IMPORTING, IN_CALL, Log, Scene, carry_into_threads, on_stage
+from .shadow import Shadow
 from .trace import Tracer
-
-TEMP = ".temp"
 
 Called = Callable[..., Any]
 
@@ -199,15 +198,14 @@ def _inside(name: str) -> Generator[None]:
 def watch(place: Place, conditions: Conditions) -> Eye:
     """Open the eye of this process. Call it once, before the user's file is imported."""
     sys.dont_write_bytecode = True
-    temp = place.shadow / TEMP
-    temp.mkdir(parents=True, exist_ok=True)
-    tempfile.tempdir = os.environ["TMPDIR"] = str(temp)
+    shadow = Shadow(place.shadow, [place.work, *place.free])
+    tempfile.tempdir = os.environ["TMPDIR"] = shadow.temp
     log = Log(place.log, place.file)
     eye = Eye(place, conditions, log)
     IMPORTING.chance.seed(conditions.seed)
     carry_into_threads()
     eye.watch_calls()
-    shadow.watch(log, place.shadow, [place.work, *place.free], place.real)
+    files.watch(log, shadow, place.real)
     weather.watch(log, conditions.clock, conditions.listing)
     doors.watch(log, place.dsn, network=place.network)
     return eye
