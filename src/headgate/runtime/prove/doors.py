@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
-from .scene import Log, doer, is_aside, is_users
+from .scene import Log, is_aside, is_users
 
 # Postgres, MySQL, SQL Server, Oracle, MongoDB, Redis: real data, with drivers we do not know.
 DATABASE_PORTS = frozenset({5432, 6432, 3306, 1433, 1521, 27017, 6379})
@@ -60,8 +60,8 @@ class _Doors:
 
     def connect(self, address: Any) -> None:
         to = _text(address)
-        if to in self._scratch and doer() is None:
-            return  # Headgate's own pool, in a task that a handler's await made
+        if to in self._scratch:
+            return  # Headgate itself, or a connection of the user's that was led there and told
         shut, kind = self._shut(address), _kind()
         # Mail and requests are told when they are sent: a connection may serve many, or none.
         if shut is not None or kind not in _TOLD_WHEN_SENT:
@@ -83,8 +83,6 @@ class _Doors:
 
     def _shut(self, address: Any) -> str | None:
         """Why nobody goes there; None when they may."""
-        if _text(address) in self._scratch:
-            return None
         if isinstance(address, (str, bytes)):
             if ".s.PGSQL." in os.fsdecode(address):
                 return "it is a database, and not the scratch one"

@@ -23,7 +23,7 @@ from typing import Any, Literal, cast
 from headgate.ledger.run import RunNow
 from headgate.model.pipeline import Pipeline, Step
 
-from . import doors, files, weather
+from . import doors, drivers, fence, files, weather
 from .scene import IMPORTING, IN_CALL, Log, Scene, carry_into_threads, on_stage
 from .shadow import Shadow
 from .trace import Tracer
@@ -207,5 +207,7 @@ def watch(place: Place, conditions: Conditions) -> Eye:
     eye.watch_calls()
     files.watch(log, shadow, place.real)
     weather.watch(log, conditions.clock, conditions.listing)
+    drivers.watch(log, place.dsn)
     doors.watch(log, place.dsn, network=place.network)
+    fence.raise_around([place.work, place.shadow, place.log.parent, *place.free])
     return eye
