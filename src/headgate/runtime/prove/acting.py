@@ -160,9 +160,7 @@ async def _idle(db: Database, working: asyncio.Task[bool]) -> None:
 
 async def _release(db: Database) -> None:
     """Let run again what was set aside on purpose."""
-    rows = await db.fetch(
-        "SELECT entry FROM headgate.quarantine WHERE reason = $1", failing.REASON
-    )
+    rows = await db.fetch("SELECT entry FROM headgate.quarantine WHERE reason = $1", failing.REASON)
     if rows:
         await quarantine.release(db, [r["entry"] for r in rows], because="proved")
 

@@ -31,7 +31,9 @@ def notes(before: Played, ends: Sequence[Played], restless: Restless) -> list[No
         *_own_connections(before),
         *_files(records),
         *(
-            Note(f"{table}: {', '.join(sorted(c))} come from the server and were not compared", True)
+            Note(
+                f"{table}: {', '.join(sorted(c))} come from the server and were not compared", True
+            )
             for table, c in restless.items()
         ),
     ]

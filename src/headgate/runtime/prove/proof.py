@@ -30,7 +30,7 @@ from .world import World
 
 # One process works while the next world is furnished; more would wait for each other.
 AT_ONCE = max(2, min(4, os.cpu_count() or 2))
-_NOT_THERE = re.compile(r'(relation|schema|column|function|type) .*does not exist')
+_NOT_THERE = re.compile(r"(relation|schema|column|function|type) .*does not exist")
 _FIRST = f"{Point.STAGED}#1"
 
 Progress = Callable[[Played, int, int], None]

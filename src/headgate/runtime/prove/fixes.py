@@ -1,0 +1,139 @@
+"""What to call a fault, and what to write instead. The words a reader came for."""
+
+from __future__ import annotations
+
+from .finding import Finding
+
+
+def title(found: Finding) -> str:
+    """The fault in one clause, to be read after its line: `appends to audit.log`."""
+    thing = found.thing
+    match found.cause:
+        case "file" if "a" in found.mode:
+            return f"appends to {thing} each time it runs"
+        case "file":
+            return f"changes {thing} each time it runs"
+        case "process":
+            return f"starts a program that changes {thing} each time"
+        case "mail":
+            return "sends an e-mail each time it runs"
+        case "request":
+            return f"sends {thing.removeprefix('http ')} each time it runs"
+        case "socket":
+            return "talks to somebody else each time it runs"
+        case "database":
+            return f"writes to table {thing} over a connection of its own"
+        case "call":
+            return f"makes the call {thing!r} again"
+        case "clock":
+            return f"makes {_output(found)} depend on the clock"
+        case "random":
+            return f"makes {_output(found)} depend on chance"
+        case "hash":
+            return f"makes {_output(found)} depend on the order of a set"
+        case "listing":
+            return f"makes {_output(found)} depend on how a folder is listed"
+        case "earlier":
+            return f"makes {_output(found)} depend on what was delivered earlier"
+        case "attempt":
+            return f"makes {_output(found)} depend on which attempt it is"
+        case "race":
+            return f"makes {_output(found)} depend on who is quicker"
+        case "unstable":
+            return f"makes {_output(found)} another one in every run"
+        case "raised":
+            return "fails when it runs again"
+        case "stuck":
+            return "does not come to an end"
+
+
+def _output(found: Finding) -> str:
+    if found.said.startswith("table"):
+        return f"table {found.thing}"
+    if found.said.startswith("artifact"):
+        return found.thing
+    return "the result"
+
+
+def fix(found: Finding, pipeline: str) -> list[str]:
+    """What to write instead: a sentence, then lines of code where code says it better."""
+    match found.cause:
+        case "file" | "process":
+            return [
+                "Give it back as an artifact, or as rows: Headgate publishes those once.",
+                f"@{_name(pipeline)}.transform",
+                "def lines(obj, run):",
+                f'    return {{"{_base(found.thing)}": ...}}',
+            ]
+        case "mail":
+            return [
+                "Make it a call with a name. One that was made is not made again.",
+                'run.call("mail", lambda key: send(message_id=f"<{key}@example.org>"))',
+            ]
+        case "request":
+            return [
+                "Make it a call with a name, and give the other side the key.",
+                'run.call("post", lambda key: post(..., headers={"Idempotency-Key": key}))',
+            ]
+        case "socket":
+            return [
+                "If it changes anything over there, make it a call with a name.",
+                'run.call("tell", lambda key: tell(..., key))',
+            ]
+        case "database":
+            return [
+                "Use the transaction that Headgate commits the entry with.",
+                f"@{_name(pipeline)}.apply",
+                "def save(tx, obj, run):",
+                f'    tx.execute("INSERT INTO {found.thing} ...", ...)',
+            ]
+        case "call":
+            return [
+                "Give the call the same name in every attempt: the name is how it is remembered.",
+                'run.call("notify", ...)',
+            ]
+        case _:
+            return _steady(found)
+
+
+def _steady(found: Finding) -> list[str]:
+    """For an output that is not the same each time."""
+    match found.cause:
+        case "clock":
+            return ["Take the time from the object, which has one: obj.event_time"]
+        case "random":
+            return [
+                "Derive it from the object: the same bytes then get the same value.",
+                "random.Random(obj.digest)    uuid.uuid5(uuid.NAMESPACE_URL, run.key)",
+            ]
+        case "hash":
+            return ["Put it in order before you use it: sorted(...)"]
+        case "listing":
+            return ["Put the names in order: sorted(os.listdir(...)), sorted(path.iterdir())"]
+        case "earlier":
+            return [
+                "Keep nothing in the module between two objects: another process has another "
+                "module.",
+                "Keep it in a table, and read it in @apply through tx.",
+            ]
+        case "attempt":
+            return [
+                "Leave run.attempt, run.id and what an earlier attempt left behind out of the "
+                "result."
+            ]
+        case "race":
+            return ["Let each object stand for itself; what they share belongs into a table."]
+        case "unstable":
+            return ["Make the result from the bytes of the object alone."]
+        case "raised":
+            return ["Let it find its own traces: whatever it did before may be done already."]
+        case _:
+            return ["If it only needs longer, give it more time: --patience SECONDS"]
+
+
+def _name(pipeline: str) -> str:
+    return pipeline.replace("-", "_")
+
+
+def _base(path: str) -> str:
+    return path.rpartition("/")[2]
