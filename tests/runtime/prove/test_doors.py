@@ -60,7 +60,7 @@ def test_mail_and_requests_are_seen_one_by_one(watched: Watched) -> None:
     with _serving(mail) as mail_port, _serving(web) as web_port:
         seen = watched(
             f"""
-            import asyncio, http.client, smtplib, socket, urllib.request
+            import asyncio, http.client, smtplib, socket, subprocess
 
             @p.rows("fact", key="name", schema=Fact)
             def facts(obj, run):
@@ -74,11 +74,15 @@ def test_mail_and_requests_are_seen_one_by_one(watched: Watched) -> None:
                     link.getresponse().read()
                 link.close()
                 asyncio.run(by_task())
-                for host, port in (("203.0.113.7", 80), ("127.0.0.1", 5432)):
+                for to in (("203.0.113.7", 80), ("127.0.0.1", 5432), ("db.example.org", 80)):
                     try:
-                        socket.create_connection((host, port), 1)  # refused
+                        socket.create_connection(to, 1)  # refused
                     except OSError as error:
-                        yield {{"name": host, "value": str(error)}}
+                        yield {{"name": to[0], "value": str(error)}}
+                try:
+                    subprocess.run(["psql", "postgresql://db.example.org/production"])
+                except OSError as error:
+                    yield {{"name": "psql", "value": str(error)}}
 
             def send():
                 with smtplib.SMTP("127.0.0.1", {mail_port}) as smtp:
@@ -87,6 +91,13 @@ def test_mail_and_requests_are_seen_one_by_one(watched: Watched) -> None:
             async def by_task():
                 _, writer = await asyncio.open_connection("127.0.0.1", {web_port})  # task
                 writer.close()
+
+            @p.transform
+            async def on_the_loop(obj):
+                try:
+                    await asyncio.open_connection("203.0.113.7", 81)  # on the loop
+                except OSError as error:
+                    return {{type(error).__name__: "refused"}}
             """
         )
         assert mail.mails == 3  # pyright: ignore[reportAttributeAccessIssue]
@@ -104,10 +115,14 @@ def test_mail_and_requests_are_seen_one_by_one(watched: Watched) -> None:
         ("socket", seen.line("# task"), None),
     ]
     shut = [(r["detail"]["to"], r["line"]) for r in seen.of("connect") if r["detail"]["refused"]]
-    refused = seen.line("# refused")
-    assert shut == [("203.0.113.7:80", refused), ("127.0.0.1:5432", refused)]
-    assert "--network allows it" in seen.facts["203.0.113.7"]
-    assert "not the scratch one" in seen.facts["127.0.0.1"]
+    places = ("203.0.113.7:80", "127.0.0.1:5432", "db.example.org:80")
+    on_the_loop = ("203.0.113.7:81", seen.line("# on the loop"))
+    assert shut == [*((to, seen.line("# refused")) for to in places), on_the_loop]
+    assert [name for name, _ in seen.artifacts] == ["ConnectionShut"]
+    for name in ("203.0.113.7", "db.example.org"):
+        assert "--network allows it" in seen.facts[name]
+    for name in ("127.0.0.1", "psql"):
+        assert "not the scratch one" in seen.facts[name]
 
 
 def test_a_connection_of_its_own_ends_in_the_scratch_database(watched: Watched) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sys
@@ -12,9 +11,11 @@ from typing import Any
 from tests.world import TUNING, change
 
 from headgate.ledger import inbox
+from headgate.model.pipeline import Pipeline
 from headgate.pg import Database
 from headgate.runtime import inline, station
 from headgate.runtime.load import load
+from headgate.runtime.loop import run
 from headgate.runtime.prove.witness import Conditions, Place, watch
 
 ROWS = "SELECT name, value FROM fact ORDER BY name"
@@ -26,7 +27,7 @@ OUTCOMES = "SELECT concat_ws(': ', j.outcome, j.reason, q.error) FROM headgate.j
 OUTCOMES += " headgate.quarantine q ON q.entry = j.entry ORDER BY j.entry, j.fence"
 
 
-async def main(job: dict[str, Any], folder: Path) -> None:
+def main(job: dict[str, Any], folder: Path) -> None:
     work = folder / "work"
     os.chdir(work)
     eye = None
@@ -46,20 +47,24 @@ async def main(job: dict[str, Any], folder: Path) -> None:
     if eye is not None:
         eye.attach(pipeline)
     pipeline.store = str(folder / "lake")
+    told = run(lambda: play(pipeline, job))
+    (folder / "told").write_text(json.dumps(told))
+
+
+async def play(pipeline: Pipeline, job: dict[str, Any]) -> dict[str, Any]:
     async with await Database.open(job["url"], max_size=6) as db:
         at = await station.register(db, pipeline)
         for name, data in job["samples"].items():
             await inbox.receive(db, at.pipeline, "test", [change(name, data, event=name)])
         await inline.run(db, [pipeline], TUNING, until_idle=True)
         there = await db.fetchval("SELECT to_regclass('fact') IS NOT NULL")
-        told = {
+        return {
             "facts": dict([tuple(r) for r in await db.fetch(ROWS)] if there else []),
             "artifacts": [tuple(r) for r in await db.fetch(ARTIFACTS)],
             "outcomes": [r[0] for r in await db.fetch(OUTCOMES)],
         }
-    (folder / "told").write_text(json.dumps(told))
 
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    asyncio.run(main(given, Path(given["folder"])))
+    main(given, Path(given["folder"]))

@@ -8,22 +8,33 @@ one in place of is refused wherever it is.
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import ipaddress
 import os
 import re
 import shlex
+import socket
 import sys
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, cast
 from urllib.parse import parse_qs, urlsplit
 
+from .imports import when_imported
 from .scene import Log, is_aside, is_users
 
 # Postgres, MySQL, SQL Server, Oracle, MongoDB, Redis: real data, with drivers we do not know.
 DATABASE_PORTS = frozenset({5432, 6432, 3306, 1433, 1521, 27017, 6379})
 _KINDS = {"smtplib": "smtp", "http.client": "http", "ftplib": "ftp", "httpcore": "http"}
 _TOLD_WHEN_SENT = ("smtp", "http")
+_DATABASE = "it is a database, and not the scratch one"
+_BEYOND = "it is beyond this machine (--network allows it)"
+# A program that is told which database to go to. Without being told it goes to the scratch one.
+_NAMES_DATABASE = re.compile(
+    r"\b(postgres(ql)?|mysql|mongodb(\+srv)?|rediss?|mssql)://"
+    r"|^(\S*/)?(psql|pg_restore|mysql|mongosh|redis-cli)\b.*(\s-h|--host|\bhost=)"
+)
 _REQUEST = re.compile(rb"([A-Z]+) \S+ HTTP/")
 
 
@@ -37,6 +48,7 @@ def watch(log: Log, dsn: str, *, network: bool) -> None:
     events: dict[str, Callable[[tuple[Any, ...]], None]] = {
         "socket.connect": lambda given: doors.connect(given[1]),
         "socket.sendto": lambda given: doors.connect(given[1]),
+        "socket.getaddrinfo": lambda given: doors.look_up(*given[:2]),
         "http.client.send": lambda given: doors.http(*given),
         "smtplib.send": lambda given: doors.smtp(*given),
         "subprocess.Popen": lambda given: doors.process(given[1]),
@@ -50,6 +62,14 @@ def watch(log: Log, dsn: str, *, network: bool) -> None:
             seen(given)
 
     sys.addaudithook(hook)
+    when_imported("uvloop", _make_plain)
+
+
+def _make_plain(module: ModuleType) -> None:
+    """uvloop connects in C, where no hook is asked: here its loops are asyncio's own."""
+    uvloop = cast("Any", module)
+    uvloop.new_event_loop = uvloop.Loop = asyncio.new_event_loop
+    uvloop.EventLoopPolicy = asyncio.DefaultEventLoopPolicy
 
 
 class _Doors:
@@ -62,12 +82,25 @@ class _Doors:
         to = _text(address)
         if to in self._scratch:
             return  # Headgate itself, or a connection of the user's that was led there and told
-        shut, kind = self._shut(address), _kind()
+        if (why := self._shut(address)) is not None:
+            self._refuse(to, why)
         # Mail and requests are told when they are sent: a connection may serve many, or none.
-        if shut is not None or kind not in _TOLD_WHEN_SENT:
-            self._log.tell("connect", to=to, kind=kind, refused=shut is not None)
-        if shut is not None:
-            raise ConnectionShut(f"headgate prove did not connect to {to}: {shut}")
+        if (kind := _kind()) not in _TOLD_WHEN_SENT:
+            self._log.tell("connect", to=to, kind=kind, refused=False)
+
+    def look_up(self, host: Any, port: Any) -> None:
+        """A name beyond this machine is refused before it is looked up: that may take long."""
+        name = "" if host is None else os.fsdecode(host)
+        if self._network or name in ("", socket.gethostname()) or _is_here(name):
+            return
+        try:
+            ipaddress.ip_address(name)  # asks nobody; `connect` will judge it
+        except ValueError:
+            self._refuse(f"{name}:{port}", _BEYOND)
+
+    def _refuse(self, to: str, why: str) -> None:
+        self._log.tell("connect", to=to, kind=_kind(), refused=True)
+        raise ConnectionShut(f"headgate prove did not connect to {to}: {why}")
 
     def http(self, client: Any, data: Any) -> None:
         if isinstance(data, bytes) and (said := _REQUEST.match(data)) is not None:
@@ -85,14 +118,14 @@ class _Doors:
         """Why nobody goes there; None when they may."""
         if isinstance(address, (str, bytes)):
             if ".s.PGSQL." in os.fsdecode(address):
-                return "it is a database, and not the scratch one"
+                return _DATABASE
             return None
         host, port = cast("Sequence[Any]", address)[:2]
         if port in DATABASE_PORTS:
-            return "it is a database, and not the scratch one"
+            return _DATABASE
         if self._network or _is_here(str(host)):
             return None
-        return "it is beyond this machine (--network allows it)"
+        return _BEYOND
 
     def process(self, command: Any) -> None:
         match command:
@@ -100,7 +133,10 @@ class _Doors:
                 text = os.fsdecode(cast("str | bytes", command))
             case _:
                 text = shlex.join(os.fsdecode(part) for part in command)
-        self._log.tell("process", command=text)
+        shut = _NAMES_DATABASE.search(text) is not None
+        self._log.tell("process", command=text, refused=shut)
+        if shut:
+            raise ConnectionShut(f"headgate prove did not start {text.split()[0]}: {_DATABASE}")
 
 
 def _kind() -> str:
@@ -137,6 +173,9 @@ def _text(address: Any) -> str:
 
 def _is_here(host: str) -> bool:
     try:
-        return ipaddress.ip_address(host.partition("%")[0]).is_loopback
+        address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
         return host in ("", "localhost")
+    mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+    address = mapped or address
+    return address.is_loopback or address.is_unspecified

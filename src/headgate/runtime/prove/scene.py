@@ -20,7 +20,7 @@ import time
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -66,6 +66,8 @@ class Line(NamedTuple):
 
 SCENE: ContextVar[Scene | None] = ContextVar("headgate_scene", default=None)
 IN_CALL: ContextVar[str | None] = ContextVar("headgate_in_call", default=None)
+# The user's line that started the thread we are in.
+_STARTED: ContextVar[tuple[str, int] | None] = ContextVar("headgate_started", default=None)
 IMPORTING = Scene()
 _busy = threading.local()
 
@@ -212,6 +214,9 @@ class Log:
                 if own is None and os.path.realpath(frame.f_code.co_filename) == self._file:
                     own = line
             frame = frame.f_back
+        if own is None and (started := _STARTED.get()) is not None:
+            own = self.line(*started)
+            lines.append(own)
         return own or (lines[0] if lines else None), [f"{x.file}:{x.line}" for x in lines[::-1]]
 
     def line(self, filename: str, number: int) -> Line:
@@ -221,19 +226,27 @@ class Log:
         return Line(real.removeprefix(self._folder), number, code)
 
 
+def _carried() -> Context:
+    """This context for another thread, which knows by which line it was started."""
+    context, frame = copy_context(), doer()
+    if frame is not None:
+        context.run(_STARTED.set, (frame.f_code.co_filename, frame.f_lineno))
+    return context
+
+
 def carry_into_threads() -> None:
     """Let threads and pools that a handler starts belong to its scene."""
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def started(self: threading.Thread) -> None:
         if SCENE.get() is not None:
-            run, context = self.run, copy_context()
+            run, context = self.run, _carried()
             self.run = lambda: context.run(run)
         start(self)
 
     def submitted(self: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         if SCENE.get() is not None:
-            return submit(self, copy_context().run, fn, *args, **kwargs)
+            return submit(self, _carried().run, fn, *args, **kwargs)
         return submit(self, fn, *args, **kwargs)
 
     threading.Thread.start = started
