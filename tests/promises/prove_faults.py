@@ -106,7 +106,7 @@ FAULTS = {
 @rain.transform
 def tell(obj, run):
     with smtplib.SMTP("127.0.0.1", int(os.environ["SINK"])) as post:
-        post.sendmail("a@example.org", ["b@example.org"], f"Subject: {obj.name}\\n\\nIn.\\n")  # fault
+        post.sendmail("a@example.org", ["b@example.org"], f"Subject: {obj.name}\\n\\n")  # fault
     return {"told.txt": obj.name}
 """,
         says="an e-mail was sent",

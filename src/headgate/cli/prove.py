@@ -1,9 +1,9 @@
-"""`headgate prove`: kill the pipeline at every point, tell it everything twice, count the effects."""
+"""`headgate prove`: kill a pipeline at every point, tell it everything twice, count effects."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from .asked import Command, json_option
 
 if TYPE_CHECKING:
     from headgate.runtime.prove.play import Played
-    from headgate.runtime.prove.proof import Proof, Request
+    from headgate.runtime.prove.proof import Progress, Proof, Request
 
 _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
@@ -129,17 +129,19 @@ def _worlds(only: tuple[str, ...]) -> frozenset[str]:
 
 
 @contextmanager
-def _progress() -> Generator[Callable[[Played, int, int], None]]:
+def _progress() -> Generator[Progress | None]:
     """How far it is, on a terminal; nothing elsewhere."""
     if not sys.stderr.isatty():
-        yield lambda *_: None
+        yield None
         return
-    from rich.progress import BarColumn, Progress, TextColumn
+    from rich import progress
 
-    shown = Progress(
-        TextColumn("  "),
-        BarColumn(36, complete_style="green", finished_style="green"),
-        TextColumn("{task.completed} of {task.total} worlds   {task.description}", style="dim"),
+    shown = progress.Progress(
+        progress.TextColumn("  "),
+        progress.BarColumn(36, complete_style="green", finished_style="green"),
+        progress.TextColumn(
+            "{task.completed} of {task.total} worlds   {task.description}", style="dim"
+        ),
         console=show.console(err=True),
         transient=True,
     )

@@ -122,7 +122,8 @@ class Actor:
 
     def _batches(self) -> list[list[Envelope]]:
         samples = [Sample(**one) for one in self.job["samples"]]
-        return [[samples[n].envelope() for n in batch] for batch in self.job["deliver"]]
+        batches: list[list[int]] = self.job["deliver"]
+        return [[samples[n].envelope() for n in batch] for batch in batches]
 
     def _arm(self, crash_at: str) -> None:
         name, _, nth = crash_at.partition("#")

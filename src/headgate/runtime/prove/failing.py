@@ -12,7 +12,7 @@ import traceback
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from headgate.errors import Permanent, Retryable
 from headgate.model.pipeline import Pipeline, Step
@@ -69,10 +69,10 @@ class _End:
                 self._raised(error, obj)
                 raise
             if inspect.isasyncgen(made):
-                return self._stream(made, obj, run)
+                return self._stream(cast("AsyncGenerator[Any]", made), obj, run)
             if inspect.isawaitable(made):
                 return self._later(made, obj, run)
-            if isinstance(made, Iterator) and not hasattr(made, "read"):  # not a stream of bytes
+            if _is_lazy(made):
                 return self._rest(made, obj, run)
             self._over(run)
             return made
@@ -142,3 +142,8 @@ class _End:
 
     def _own(self, file: str) -> bool:
         return file.startswith(self._folder)
+
+
+def _is_lazy(made: object) -> bool:
+    """Is it still being made while it is read? A stream of bytes is not."""
+    return isinstance(made, Iterator) and not hasattr(cast("object", made), "read")

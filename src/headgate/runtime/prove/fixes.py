@@ -2,49 +2,36 @@
 
 from __future__ import annotations
 
-from .finding import Finding
+from .finding import Cause, Finding
+
+# To be read after its line: `rain.py:12  appends to audit.log each time it runs`.
+_TITLES: dict[Cause, str] = {
+    "file": "changes {thing} each time it runs",
+    "process": "starts a program that changes {thing} each time",
+    "mail": "sends an e-mail each time it runs",
+    "request": "sends {thing} each time it runs",
+    "socket": "talks to somebody else each time it runs",
+    "database": "writes to table {thing} over a connection of its own",
+    "call": "makes the call {thing} again",
+    "clock": "makes {output} depend on the clock",
+    "random": "makes {output} depend on chance",
+    "hash": "makes {output} depend on the order of a set",
+    "listing": "makes {output} depend on how a folder is listed",
+    "earlier": "makes {output} depend on what was delivered earlier",
+    "attempt": "makes {output} depend on which attempt it is",
+    "race": "makes {output} depend on who is quicker",
+    "unstable": "makes {output} another one in every run",
+    "raised": "fails when it runs again",
+    "stuck": "does not come to an end",
+}
 
 
 def title(found: Finding) -> str:
-    """The fault in one clause, to be read after its line: `appends to audit.log`."""
-    thing = found.thing
-    match found.cause:
-        case "file" if "a" in found.mode:
-            return f"appends to {thing} each time it runs"
-        case "file":
-            return f"changes {thing} each time it runs"
-        case "process":
-            return f"starts a program that changes {thing} each time"
-        case "mail":
-            return "sends an e-mail each time it runs"
-        case "request":
-            return f"sends {thing.removeprefix('http ')} each time it runs"
-        case "socket":
-            return "talks to somebody else each time it runs"
-        case "database":
-            return f"writes to table {thing} over a connection of its own"
-        case "call":
-            return f"makes the call {thing!r} again"
-        case "clock":
-            return f"makes {_output(found)} depend on the clock"
-        case "random":
-            return f"makes {_output(found)} depend on chance"
-        case "hash":
-            return f"makes {_output(found)} depend on the order of a set"
-        case "listing":
-            return f"makes {_output(found)} depend on how a folder is listed"
-        case "earlier":
-            return f"makes {_output(found)} depend on what was delivered earlier"
-        case "attempt":
-            return f"makes {_output(found)} depend on which attempt it is"
-        case "race":
-            return f"makes {_output(found)} depend on who is quicker"
-        case "unstable":
-            return f"makes {_output(found)} another one in every run"
-        case "raised":
-            return "fails when it runs again"
-        case "stuck":
-            return "does not come to an end"
+    """The fault in one clause."""
+    text = _TITLES[found.cause]
+    if found.cause == "file" and "a" in found.mode:
+        text = "appends to {thing} each time it runs"
+    return text.format(thing=found.thing.removeprefix("http "), output=_output(found))
 
 
 def _output(found: Finding) -> str:
@@ -126,7 +113,10 @@ def _steady(found: Finding) -> list[str]:
         case "unstable":
             return ["Make the result from the bytes of the object alone."]
         case "raised":
-            return ["Let it find its own traces: whatever it did before may be done already."]
+            return [
+                "A handler may run again at any time, after all or a part of it has run.",
+                "Make what it does bear that, or give it back as rows or as an artifact.",
+            ]
         case _:
             return ["If it only needs longer, give it more time: --patience SECONDS"]
 

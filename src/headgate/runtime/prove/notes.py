@@ -43,7 +43,9 @@ def _set_aside(before: Played) -> Iterator[Note]:
     for uri, ending in before.state.endings.items():
         if ending.outcome == "quarantined":
             name = uri.rpartition("/")[2]
-            yield Note(f"{name} is quarantined in every world: {ending.error or ending.reason}")
+            raised = [r for r in before.state.records if r["what"] == "raised" and r["uri"] == uri]
+            at = f" ({_at(raised[-1])})" if raised and raised[-1]["line"] else ""
+            yield Note(f"{name} is set aside: {ending.error or ending.reason}{at}")
 
 
 def _calls(ends: Sequence[Played]) -> Iterator[Note]:

@@ -10,24 +10,27 @@ import asyncio
 import os
 import re
 import shutil
+import signal
 from collections import Counter
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
-from headgate.errors import HeadgateError, UsageError
+from headgate.errors import UsageError
 from headgate.pg import Database
 from headgate.sources.walk import uri_of
 
 from .ground import Ground, TooLong
+from .stage import WRONG
 from .state import State, read
 from .world import World
 
+T = TypeVar("T")
 _ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://", re.IGNORECASE)
 
 
@@ -74,17 +77,15 @@ async def played(
         await asyncio.to_thread(_furnish, folder, script)
         url = ground.address(name)
         result = Played(world, State())
-        try:
-            for n, act in enumerate(_acts(world)):
-                job = {
-                    **_job(script, world, folder, url),
-                    **act,
-                    "again": n > 0,
-                    "trace": str(folder / "trace") if trace else None,
-                }
+        for n, act in enumerate(_acts(world)):
+            job = {
+                **_job(script, world, folder, url),
+                **act,
+                "again": n > 0,
+                "trace": str(folder / "trace") if trace else None,
+            }
+            if not result.trouble:
                 await _act(ground, script, world, job, result, folder)
-        except TooLong as error:
-            result.trouble = str(error)
         async with await Database.open(url, max_size=1, allow_unsafe=True) as db:
             result.state = await read(
                 db, folder / "work", folder / "shadow", folder / "log", str(folder / "work")
@@ -115,7 +116,13 @@ async def look(ground: Ground, script: Script) -> list[dict[str, Any]]:
     uris = [[s["uri"], s["uri"].replace(at_home, here, 1)] for s in script.samples]
     async with ground.stage() as stage:
         code = await stage.run({**job, "kind": "look", "uris": uris}, script.patience_seconds)
-    return _told(folder, code)["pipelines"]
+    if code not in (0, WRONG):
+        raise UsageError(
+            f"{script.target} cannot be imported: its process ended with code {code}\n"
+            + _said(folder),
+            hint="Handlers belong into functions; nothing else should happen in the file.",
+        )
+    return _told(folder / "told", script, folder)["pipelines"]
 
 
 def _acts(world: World) -> list[dict[str, Any]]:
@@ -135,27 +142,38 @@ async def _act(
 ) -> None:
     async def one(n: int) -> None:
         told = folder / f"told-{n}"
-        async with ground.stage(world.weather.hash_seed) as stage:
-            code = await stage.run({**job, "told": str(told)}, script.patience_seconds)
-        if code != -9:
-            result.points.update(_told(folder, code, told)["points"])
+        try:
+            async with ground.stage(world.weather.hash_seed) as stage:
+                code = await stage.run({**job, "told": str(told)}, script.patience_seconds)
+        except TooLong as error:
+            result.trouble = str(error)
+            return
+        if code in (0, WRONG):
+            result.points.update(_told(told, script, folder)["points"])
+        elif not (code == -signal.SIGKILL and job["crash"]):
+            said = _said(folder).strip().splitlines()
+            result.trouble = f"a process ended with code {code}: {said[-1] if said else ''}"
 
-    async with asyncio.TaskGroup() as group:
-        for n in range(world.processes):
-            group.create_task(one(n))
+    await together(one(n) for n in range(world.processes))
 
 
-def _told(folder: Path, code: int, told: Path | None = None) -> dict[str, Any]:
-    told = told or folder / "told"
-    if code not in (0, 2) or not told.exists():
-        raise HeadgateError(
-            f"a process of the proof ended with code {code}:\n{_said(folder)}".rstrip(),
-            hint="If your handlers end their process, that is why. Else run it with --debug.",
-        )
+async def together(what: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """All at once. If one fails the others are stopped, and its error is the error."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one) for one in what]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+def _told(told: Path, script: Script, folder: Path) -> dict[str, Any]:
     answer: dict[str, Any] = orjson.loads(told.read_bytes())
     told.unlink()
     if "wrong" in answer:
-        raise UsageError(answer["wrong"], hint=answer["hint"])
+        # In the words of whoever asked: of the file, not of its copy.
+        wrong = answer["wrong"].replace(str(folder / "work"), str(script.root))
+        raise UsageError(wrong, hint=answer["hint"])
     return answer
 
 

@@ -25,7 +25,7 @@ from .copying import copy_around, copy_samples
 from .finding import Finding, Inquiry
 from .ground import Ground
 from .notes import Note, notes
-from .play import Played, Script, look, play
+from .play import Played, Script, look, play, together
 from .world import World
 
 # One process works while the next world is furnished; more would wait for each other.
@@ -83,7 +83,7 @@ class Proof:
         return [p for p in self.played if p.world.kind in kinds and p.reached]
 
 
-async def prove(ground: Ground, request: Request, told: Progress = lambda *_: None) -> Proof:
+async def prove(ground: Ground, request: Request, told: Progress | None = None) -> Proof:
     """Play all worlds and look into what differs."""
     began = time.monotonic()
     script, declared = await _prepare(ground, request)
@@ -113,7 +113,7 @@ async def prove(ground: Ground, request: Request, told: Progress = lambda *_: No
 class _Run:
     """Plays worlds, a few at once, and tells how far it is."""
 
-    def __init__(self, ground: Ground, script: Script, told: Progress) -> None:
+    def __init__(self, ground: Ground, script: Script, told: Progress | None) -> None:
         self._ground = ground
         self._script = script
         self._told = told
@@ -126,9 +126,7 @@ class _Run:
 
     async def play(self, to_play: Sequence[World]) -> list[Played]:
         self.expect(len(to_play))
-        async with asyncio.TaskGroup() as group:
-            playing = [group.create_task(self._one(world)) for world in to_play]
-        return [task.result() for task in playing]
+        return await together(self._one(world) for world in to_play)
 
     async def _one(self, world: World) -> Played:
         async with self._places:
@@ -136,7 +134,8 @@ class _Run:
             if world.kind == "hash":
                 await self._ground.retire(world.weather.hash_seed)
         self._done += 1
-        self._told(ended, self._done, self._total)
+        if self._told is not None:
+            self._told(ended, self._done, self._total)
         return ended
 
 

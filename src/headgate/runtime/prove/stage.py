@@ -9,18 +9,18 @@ is answered with its exit code. When `LIFE` closes, whoever started this is gone
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import os
 import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import Any
 
 import orjson
 
-from headgate.errors import HeadgateError, UsageError
+from headgate.errors import HeadgateError
 from headgate.runtime.loop import run
 
 WRONG, BROKEN = 2, 70
@@ -33,8 +33,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides
     sys.dont_write_bytecode = True
     for name in _PRELOADED:
-        with_it = importlib.util.find_spec(name) is not None
-        if with_it:
+        with suppress(ImportError):  # not every machine has uvloop
             importlib.import_module(name)
     life = int(sys.argv[1])
     for line in sys.stdin.buffer:
@@ -89,8 +88,6 @@ def _play(job: dict[str, Any]) -> int:
     try:
         actor = Actor(job)
         told = actor.look() if job["kind"] == "look" else run(actor.play)
-    except UsageError as error:
-        told = {"wrong": str(error), "hint": error.hint}
     except HeadgateError as error:
         told = {"wrong": str(error), "hint": error.hint}
     with open(job["told"], "wb") as file:

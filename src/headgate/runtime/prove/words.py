@@ -110,21 +110,21 @@ def _bar(proof: Proof, crashes: list[Played]) -> Text:
     red = -(-BAR * bad // len(crashes))
     points = {point.partition("#")[0] for end in crashes for point in end.killed}
     bar = Text("█" * (BAR - red), GOOD)
-    bar.append("█" * red, BAD)
+    bar.append("░" * red, BAD)
     return bar.append(f"  {_many(len(crashes), 'world')}, {_many(len(points), 'crash point')}", "")
 
 
 def _each(proof: Proof) -> str:
-    return "1 effect each" if proof.reference.state.effects else "no effect, as it should be"
+    return "1 effect each" if proof.reference.state.effects else "no effect"
 
 
 def _finding(proof: Proof, number: int, found: Finding) -> Iterator[RenderableType]:
     from rich.text import Text
 
     at = found.at
-    where = f"{at.file}, line {at.line}" if at else proof.file.name
+    where = f"{at.file}:{at.line}" if at else proof.file.name
     yield Text.assemble(
-        (f"  {number}  ", "bold red"), (f"{where} ", "bold"), (title(found), "bold")
+        (f"  {number}  ", "bold red"), (f"{where}  ", "bold cyan"), (title(found), "bold")
     )
     yield ""
     if at is not None:
@@ -132,7 +132,7 @@ def _finding(proof: Proof, number: int, found: Finding) -> Iterator[RenderableTy
         yield ""
     yield _text(f"     {_capital(found.said)}.")
     if found.name is not None and found.left is not None:
-        yield _text(f"     {found.name} was {found.left}, and then {found.right}.")
+        yield _text(f"     {found.name}: {found.left} in the first world, {found.right} here.")
     yield _text(f"     {_seen(found)}", DIM)
     first, *code = fix(found, proof.pipeline)
     yield Text.assemble(("     Fix: ", "bold green"), first)
@@ -169,8 +169,8 @@ def _read(path: Path) -> list[str]:
 
 def _seen(found: Finding) -> str:
     more = len(found.worlds) - 1
-    said = _capital(found.world.changed)
-    return f"{said}. {_many(more, 'other world')} saw it too." if more else f"{said}."
+    also = f", and in {_many(more, 'other world')}" if more else ""
+    return f"Seen when {found.world.changed}{also}."
 
 
 def _worlds(proof: Proof) -> Iterator[Text]:
@@ -192,7 +192,8 @@ def _verdict(proof: Proof) -> Text:
     if proof.findings:
         count = _many(len(proof.findings), "fault")
         return Text.assemble((f"  Not proved: {count}.", "bold red"), (figures, DIM))
-    effects = "one change, one effect" if proof.reference.state.effects else "no effect, ever"
+    aside = "every sample is set aside once, without effect"
+    effects = "one change, one effect" if proof.reference.state.effects else aside
     return Text.assemble((f"  Proved: {effects}.", "bold green"), (figures, DIM))
 
 
