@@ -166,6 +166,7 @@ class Stage:
         # A session of its own: Ctrl-C is for whoever started the proof.
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",  # the folder we are in is the user's own, not a copy
             "-m",
             "headgate.runtime.prove.stage",
             str(self._life),

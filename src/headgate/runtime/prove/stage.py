@@ -76,6 +76,8 @@ def _settle_in(job: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(job["env"])
     os.chdir(job["work"])
+    # Neighbours are imported from the copies, as a worker would from the folder it is started in.
+    sys.path.insert(0, job["work"])
     said = os.open(job["out"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for number in (1, 2):
         os.dup2(said, number)
