@@ -7,6 +7,7 @@ which the fault shows; one pipeline with several faults is played in all of them
 from __future__ import annotations
 
 import contextlib
+import re
 import socketserver
 import textwrap
 import threading
@@ -17,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from headgate.runtime.prove.proof import Proof
-from headgate.testing import Prover
+from headgate.testing import Prover, Unproved
 
 pytest_plugins = ["headgate.testing.prove"]
 
@@ -279,3 +280,53 @@ def test_a_fault_is_found_and_its_line_is_named(prove: Prover, place: Path, name
     proof = faults_of(prove, place, fault)
     assert [(f.cause, f.at and f.at.line) for f in proof.findings] == [(fault.cause, fault.line)]
     assert fault.says in proof.findings[0].said
+
+
+SEVERAL = Fault(
+    "",
+    """
+import smtplib
+
+seen = []
+
+@rain.rows("reading", key="station", schema=Reading)
+def readings(obj, run):
+    with open("audit.log", "a") as audit:
+        audit.write(f"{obj.name}\\n")
+    seen.append(obj.name)
+    for row in csv.DictReader(obj.lines()):
+        yield {"station": row["station"], "mm": f"{len(seen)}"}
+
+@rain.transform
+def summary(obj, run):
+    made = date.today()
+    names = os.listdir("incoming")
+    words = {word for word in obj.text().split()}
+    chosen = random.choice(obj.text())
+    first = [word for word in words]
+    return {"day.txt": str(made), "names.txt": names[0], "chosen.txt": chosen, "w.txt": first[0]}
+""",
+)
+
+
+@pytest.mark.timeout(400)  # some seventy worlds, on whatever machine
+def test_many_faults_are_told_apart(prove: Prover, place: Path) -> None:
+    """In all worlds, six causes are six findings, each with its line, and each with a fix."""
+    (place / "rain.py").write_text(SEVERAL.text)
+    samples = [place / "incoming" / name for name in SAMPLES]
+    with pytest.raises(Unproved) as error:
+        prove(place / "rain.py", *samples)
+    said = str(error.value)
+    found = dict(re.findall(r"^  \d  rain.py:(\d+)  (.*)$", said, re.MULTILINE))
+    lines = SEVERAL.text.splitlines()
+    told = {lines[int(line) - 1].strip(): title for line, title in found.items()}
+    assert told == {
+        'with open("audit.log", "a") as audit:': "appends to audit.log each time it runs",
+        "seen.append(obj.name)": "makes table reading depend on what was delivered earlier",
+        "made = date.today()": "makes day.txt depend on the clock",
+        'names = os.listdir("incoming")': "makes names.txt depend on how a folder is listed",
+        "chosen = random.choice(obj.text())": "makes chosen.txt depend on chance",
+        "first = [word for word in words]": "makes w.txt depend on the order of a set",
+    }
+    assert said.count("Fix: ") == 6
+    assert "Not proved: 6 faults." in said

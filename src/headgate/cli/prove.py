@@ -29,6 +29,9 @@ _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 @click.option("--setup", type=_FILE, metavar="FILE.sql", help="SQL that makes your own tables.")
 @click.option("--only", metavar="WORLD", multiple=True, help="Play only these worlds.")
 @click.option("--skip", metavar="PATTERN", multiple=True, help="Leave out when copying the folder.")
+@click.option(
+    "--ignore", metavar="PATTERN", multiple=True, help="Files or HOST:PORT that may differ: logs."
+)
 @click.option("--network", is_flag=True, help="Let handlers reach other machines.")
 @click.option("--seed", metavar="N", type=int, default=1, help="Of the shuffled deliveries. [1]")
 @click.option(
@@ -50,6 +53,7 @@ def prove(
     setup: Path | None,
     only: tuple[str, ...],
     skip: tuple[str, ...],
+    ignore: tuple[str, ...],
     network: bool,
     seed: int,
     patience: float,
@@ -83,6 +87,7 @@ def prove(
         setup=None if setup is None else setup.read_text(encoding="utf-8"),
         only=_worlds(only),
         skip=skip,
+        ignore=ignore,
         network=network,
         seed=seed,
         patience_seconds=patience,

@@ -47,6 +47,7 @@ class Prover:
         setup: str | None = None,
         only: Collection[str] = (),
         skip: Collection[str] = (),
+        ignore: Collection[str] = (),
         network: bool = False,
         patience_seconds: float = 60.0,
     ) -> Proof:
@@ -58,6 +59,7 @@ class Prover:
             setup=setup,
             only=only,
             skip=skip,
+            ignore=ignore,
             network=network,
             patience_seconds=patience_seconds,
         )
@@ -73,6 +75,7 @@ class Prover:
         setup: str | None = None,
         only: Collection[str] = (),
         skip: Collection[str] = (),
+        ignore: Collection[str] = (),
         network: bool = False,
         patience_seconds: float = 60.0,
     ) -> Proof:
@@ -84,6 +87,7 @@ class Prover:
             setup=setup,
             only=frozenset(only),
             skip=tuple(skip),
+            ignore=tuple(ignore),
             network=network,
             patience_seconds=patience_seconds,
         )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from headgate.runtime.prove import world as worlds
-from headgate.runtime.prove.compare import differences, restless
+from headgate.runtime.prove.compare import Spared, differences, made_up
 from headgate.runtime.prove.play import Played
 from headgate.runtime.prove.state import Ending, File, Record, State
 
@@ -25,8 +25,11 @@ def ended(**changes: Any) -> Played:
     return Played(PLAIN, replace(state, **changes))
 
 
-def said(*args: Any, **changes: Any) -> list[str]:
-    return [d.said for d in differences(ended(), ended(**changes), *(args or ({},)))]
+NOTHING = Spared()
+
+
+def said(spared: Spared = NOTHING, **changes: Any) -> list[str]:
+    return [d.said for d in differences(ended(), ended(**changes), spared)]
 
 
 def record(what: str, line: int = 3, in_call: str | None = None, **detail: Any) -> Record:
@@ -56,6 +59,13 @@ def test_a_file_that_a_call_writes_is_the_calls_affair() -> None:
     assert said(files=again, records=[writes, record("file", path="audit.log", mode="a")])
 
 
+def test_a_file_that_may_differ_is_not_compared() -> None:
+    """A log is appended to, and its user said so."""
+    again = {"audit.log": File("bb", "one\none\n")}
+    assert said(Spared(ignored=("*.log",)), files=again) == []
+    assert said(Spared(ignored=("*.txt",)), files=again) != []
+
+
 def test_rows_are_told_by_number_or_by_column() -> None:
     """Two rows where one was expected, or one row with another value."""
     twice = {"reading": Counter({'{"id": 1, "mm": "2"}': 1, '{"id": 2, "mm": "2"}': 1})}
@@ -67,15 +77,15 @@ def test_rows_are_told_by_number_or_by_column() -> None:
 def test_a_column_that_changes_by_itself_is_not_compared() -> None:
     """SQL may say now(): what differs between two equal runs is nobody's fault."""
     other = {"reading": Counter({'{"id": 1, "mm": "9"}': 1})}
-    by_itself = restless(ended().state, ended(rows=other).state, frozenset())
+    by_itself = made_up(ended().state, ended(rows=other).state, frozenset())
     assert by_itself == {"reading": frozenset({"mm"})}
-    assert said(by_itself, rows=other) == []
+    assert said(Spared(by_itself), rows=other) == []
 
 
 def test_a_declared_row_may_not_change_by_itself() -> None:
     """A handler that yields something else in every run is at fault."""
     other = {"reading": Counter({'{"id": 1, "mm": "9"}': 1})}
-    assert restless(ended().state, ended(rows=other).state, frozenset({"reading"})) == {}
+    assert made_up(ended().state, ended(rows=other).state, frozenset({"reading"})) == {}
 
 
 def test_outcomes_and_artifacts_are_compared() -> None:
@@ -92,7 +102,7 @@ def test_what_is_sent_is_counted_by_sample_and_line() -> None:
     mail = record("connect", kind="smtp", to="127.0.0.1:25")
     asks = record("connect", kind="http GET", to="127.0.0.1:80")
     before, after = ended(records=[mail, asks]), ended(records=[mail, asks, mail, asks])
-    (found,) = differences(before, after, {})
+    (found,) = differences(before, after, NOTHING)
     assert found.said == "an e-mail was sent to 127.0.0.1:25: twice for one sample, once expected"
     assert found.record == mail
 
@@ -102,6 +112,6 @@ def test_a_call_may_be_made_again_in_its_one_window_only() -> None:
     made = record("call", name="ring", ran=True)
     before = ended(records=[made])
     after = ended(records=[made, made])
-    assert [d.what for d in differences(before, after, {})] == ["call"]
+    assert [d.what for d in differences(before, after, NOTHING)] == ["call"]
     after.killed = ["called#1"]
-    assert differences(before, after, {}) == []
+    assert differences(before, after, NOTHING) == []

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from typing import Any, Literal
 
 import orjson
@@ -17,10 +18,20 @@ from .play import Played
 from .state import File, Record, State
 
 What = Literal["outcome", "rows", "artifact", "file", "call", "connect", "trouble"]
-# Table by table, columns whose values are another one in every run, through no fault of a handler.
-Restless = Mapping[str, frozenset[str]]
 # Asking somebody is no effect.
 _ASKING = frozenset({"http GET", "http HEAD", "http OPTIONS"})
+
+
+@dataclass(frozen=True, slots=True)
+class Spared:
+    """What is not compared: columns, by table, that the server makes up; what the user said."""
+
+    columns: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
+    ignored: tuple[str, ...] = ()
+
+    def spares(self, name: str) -> bool:
+        """Is it a file or an address that may differ, by the user's own word?"""
+        return any(fnmatch(name, pattern) for pattern in self.ignored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +51,15 @@ class Difference:
         return (self.what, self.thing, *self.columns)
 
 
-def differences(before: Played, after: Played, restless: Restless) -> list[Difference]:
+def differences(before: Played, after: Played, spared: Spared) -> list[Difference]:
     """Everything that differs, in the order in which a reader wants to know it."""
     if after.trouble:
         return [Difference("trouble", after.world.name, after.trouble)]
     a, b = before.state, after.state
     return [
-        *_files(a, b),
-        *_connects(a, b),
-        *_rows(a, b, restless),
+        *(d for d in _files(a, b) if not spared.spares(d.thing)),
+        *(d for d in _connects(a, b) if not spared.spares(_to(d))),
+        *_rows(a, b, spared.columns),
         *_calls(a, b, after),
         *_endings(a, b),
     ]
@@ -83,9 +94,9 @@ def _artifact(name: str, wanted: Mapping[str, str], made: Mapping[str, str]) -> 
     return f"artifact {name}: other bytes than expected"
 
 
-def _rows(a: State, b: State, restless: Restless) -> Iterator[Difference]:
+def _rows(a: State, b: State, made_up: Mapping[str, frozenset[str]]) -> Iterator[Difference]:
     for table in sorted(a.rows.keys() | b.rows.keys()):
-        masked = restless.get(table, frozenset())
+        masked = made_up.get(table, frozenset())
         wanted = _without(a.rows.get(table, Counter()), masked)
         made = _without(b.rows.get(table, Counter()), masked)
         if wanted == made:
@@ -175,6 +186,10 @@ def _connects(a: State, b: State) -> Iterator[Difference]:
     yield from _more(a, b, told, _connected)
 
 
+def _to(difference: Difference) -> str:
+    return difference.record["detail"]["to"] if difference.record else ""
+
+
 def _connected(record: Record, times: int, expected: int) -> Difference:
     kind, to = record["detail"]["kind"], record["detail"]["to"]
     done = {"smtp": "an e-mail was sent", "socket": "a connection was opened"}.get(
@@ -221,7 +236,7 @@ def _more(
             yield difference(last[at], times, expected[at])
 
 
-def restless(a: State, b: State, declared: frozenset[str]) -> dict[str, frozenset[str]]:
+def made_up(a: State, b: State, declared: frozenset[str]) -> dict[str, frozenset[str]]:
     """Columns of undeclared tables that differ between two runs under the same conditions.
 
     SQL of an `apply` handler may say now(): it is said once, whatever happens before.

@@ -8,11 +8,12 @@ finding, however many worlds it shows in.
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from .compare import Difference, Restless, differences
+from .compare import Difference, Spared, differences
 from .ground import Ground
 from .play import Played, Script, played
 from .state import Record
@@ -74,17 +75,18 @@ class Finding:
 class Inquiry:
     """Collects findings. Two with one line are one."""
 
-    def __init__(self, ground: Ground, script: Script, before: Played, restless: Restless) -> None:
+    def __init__(self, ground: Ground, script: Script, before: Played, spared: Spared) -> None:
         self._ground = ground
         self._script = script
         self._before = before
-        self._restless = restless
+        self._spared = spared
+        self._path = script.base.parent / "trace"  # that of the reference, once it was asked for
         self._found: dict[tuple[object, ...], Finding] = {}
         self._explained: dict[tuple[str, ...], Finding] = {}
 
     async def hold(self, ends: Sequence[Played]) -> list[Finding]:
         """Look into every world that did not end as the reference did."""
-        seen = [(end, differences(self._before, end, self._restless)) for end in ends]
+        seen = [(end, differences(self._before, end, self._spared)) for end in ends]
         unclear: list[tuple[Played, Difference]] = []
         for end, found in sorted(seen, key=lambda one: _eloquence(one[0].world)):
             for difference in found:
@@ -132,12 +134,12 @@ class Inquiry:
     async def _divergence(self, world: World) -> Divergence | None:
         if world.processes > 1:
             return None  # two processes at once leave no path to compare
-        samples = len(self._script.samples)
-        async with (
-            played(self._ground, self._script, reference(samples), trace=True) as (_, left),
-            played(self._ground, self._script, world, trace=True) as (_, right),
-        ):
-            return first_difference(left / "trace", right / "trace")
+        if not self._path.exists():
+            plain = reference(len(self._script.samples))
+            async with played(self._ground, self._script, plain, trace=True) as (_, folder):
+                shutil.move(folder / "trace", self._path)
+        async with played(self._ground, self._script, world, trace=True) as (_, folder):
+            return first_difference(self._path, folder / "trace")
 
     def _add(
         self,

@@ -37,7 +37,7 @@ def title(found: Finding) -> str:
 def _output(found: Finding) -> str:
     if found.said.startswith("table"):
         return f"table {found.thing}"
-    if found.said.startswith("artifact"):
+    if found.said.startswith(("artifact", f"{found.thing}:")):
         return found.thing
     return "the result"
 

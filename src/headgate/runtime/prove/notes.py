@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from .acting import CALLED
-from .compare import Restless
+from .compare import Spared
 from .play import Played
 from .state import Record
 
@@ -19,7 +19,7 @@ class Note:
     quiet: bool = False
 
 
-def notes(before: Played, ends: Sequence[Played], restless: Restless) -> list[Note]:
+def notes(before: Played, ends: Sequence[Played], spared: Spared) -> list[Note]:
     """All of them, the important ones first."""
     records = before.state.records
     return [
@@ -34,7 +34,7 @@ def notes(before: Played, ends: Sequence[Played], restless: Restless) -> list[No
             Note(
                 f"{table}: {', '.join(sorted(c))} come from the server and were not compared", True
             )
-            for table, c in restless.items()
+            for table, c in spared.columns.items()
         ),
     ]
 

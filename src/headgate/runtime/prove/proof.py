@@ -20,7 +20,7 @@ from headgate.model.entry import Point
 
 from . import world as worlds
 from .acting import CALLED
-from .compare import restless
+from .compare import Spared, made_up
 from .copying import copy_around, copy_samples
 from .finding import Finding, Inquiry
 from .ground import Ground
@@ -38,7 +38,10 @@ Progress = Callable[[Played, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be proved. `only` names kinds of worlds, or worlds; empty is all of them."""
+    """What is to be proved. `only` names kinds of worlds, or worlds; empty is all of them.
+
+    `skip` are files that are not copied, `ignore` files and addresses that may differ.
+    """
 
     file: Path
     samples: Sequence[Path]
@@ -46,6 +49,7 @@ class Request:
     setup: str | None = None
     only: frozenset[str] = frozenset()
     skip: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
     network: bool = False
     seed: int = 1
     patience_seconds: float = 60.0
@@ -92,9 +96,9 @@ async def prove(ground: Ground, request: Request, told: Progress | None = None) 
     before, again = await run.play([plain, replace(plain, name="again")])
     _require(before)
     ends = [again, *await _play_all(run, request, before)]
-    by_itself = restless(before.state, again.state, frozenset(declared["tables"]))
-    inquiry = Inquiry(ground, script, before, by_itself)
-    findings = await inquiry.hold(ends)
+    columns = made_up(before.state, again.state, frozenset(declared["tables"]))
+    spared = Spared(columns, request.ignore)
+    findings = await Inquiry(ground, script, before, spared).hold(ends)
     passed = {point for end in [before, *ends] for point in end.points}
     return Proof(
         pipeline=script.pipeline,
@@ -104,8 +108,8 @@ async def prove(ground: Ground, request: Request, told: Progress | None = None) 
         reference=before,
         played=[before, *ends],
         findings=sorted(findings, key=lambda f: (f.at is None, f.at.line if f.at else 0)),
-        notes=notes(before, ends, by_itself),
-        never=[p.value for p in Point if p not in passed],
+        notes=notes(before, ends, spared),
+        never=[] if request.only else [p.value for p in Point if p not in passed],
         seconds=time.monotonic() - began,
     )
 

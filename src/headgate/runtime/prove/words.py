@@ -46,7 +46,9 @@ def shown(proof: Proof, *, verbose: bool = False) -> Iterator[RenderableType]:
     told = [n for n in proof.notes if verbose or not n.quiet]
     if told:
         yield ""
-        yield from (_text(f"  Note: {note.said}", DIM) for note in told)
+        yield from (
+            Padding(_text(f"Note: {n.said}", DIM), (0, 0, 0, 2), expand=False) for n in told
+        )
     if verbose:
         yield ""
         yield from _worlds(proof)
@@ -109,8 +111,7 @@ def _bar(proof: Proof, crashes: list[Played]) -> Text:
     bad = sum(end.world.name in faulty for end in crashes)
     red = -(-BAR * bad // len(crashes))
     points = {point.partition("#")[0] for end in crashes for point in end.killed}
-    bar = Text("█" * (BAR - red), GOOD)
-    bar.append("░" * red, BAD)
+    bar = Text().append("█" * (BAR - red), GOOD).append("░" * red, BAD)
     return bar.append(f"  {_many(len(crashes), 'world')}, {_many(len(points), 'crash point')}", "")
 
 
@@ -130,12 +131,14 @@ def _finding(proof: Proof, number: int, found: Finding) -> Iterator[RenderableTy
     if at is not None:
         yield from _source(proof, found)
         yield ""
-    yield _text(f"     {_capital(found.said)}.")
+    yield _indented(_text(f"{_capital(found.said)}."))
     if found.name is not None and found.left is not None:
-        yield _text(f"     {found.name}: {found.left} in the first world, {found.right} here.")
-    yield _text(f"     {_seen(found)}", DIM)
+        name, left, right = (_short(part) for part in (found.name, found.left, found.right))
+        yield _text(f"     {name}  {left}  in the first world")
+        yield _text(f"     {' ' * len(name)}  {right}  in this one")
+    yield _indented(_text(_seen(found), DIM))
     first, *code = fix(found, proof.pipeline)
-    yield Text.assemble(("     Fix: ", "bold green"), first)
+    yield _indented(Text.assemble(("Fix: ", "bold green"), first))
     yield from (Text(f"          {line}", "green") for line in code)
 
 
@@ -241,6 +244,18 @@ def _plain(found: Finding, pipeline: str) -> dict[str, Any]:
         "variable": found.name,
         "fix": fix(found, pipeline),
     }
+
+
+def _indented(text: Text) -> RenderableType:
+    """Under its heading, also where it folds."""
+    from rich.padding import Padding
+
+    return Padding(text, (0, 0, 0, 5), expand=False)
+
+
+def _short(value: str | None) -> str:
+    said = value or ""
+    return said if len(said) <= 60 else said[:59] + "…"
 
 
 def _text(value: str, style: str = "") -> Text:
