@@ -71,6 +71,7 @@ class Watched:
         seed: int = 1,
         hash_seed: int = 0,
         listing: str = "sorted",
+        concurrency: int = 4,
         trace: bool = False,
         witness: bool = True,
         env: Mapping[str, str] | None = None,
@@ -87,7 +88,7 @@ class Watched:
         job = {
             "folder": str(folder), "home": str(self.home), "samples": samples or {"a": "a"},
             "url": self._server.replace("@/postgres?", f"@/{name}?"), "clock": clock, "seed": seed,
-            "listing": listing, "trace": trace, "witness": witness,
+            "listing": listing, "trace": trace, "witness": witness, "concurrency": concurrency,
         }  # fmt: skip
         # As text: a file of ours would pass for the user's.
         child = Path(__file__).with_name("watched_child.py").read_text()

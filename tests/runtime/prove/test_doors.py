@@ -132,7 +132,9 @@ def test_a_connection_of_its_own_ends_in_the_scratch_database(watched: Watched) 
     """
     seen = watched(
         """
-        import asyncio, asyncpg, psycopg
+        import asyncio, asyncpg, importlib.util
+        assert importlib.util.find_spec("psycopg")  # asking is not importing
+        import psycopg
 
         REAL = "postgresql://me:secret@db.example.org:6000/production"
         NAME = "SELECT current_setting('application_name')"

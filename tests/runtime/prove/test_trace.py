@@ -119,7 +119,7 @@ def test_the_line_that_made_the_difference_is_named(watched: Watched, tmp_path: 
 
     # With this seed the branch goes the other way.
     other = {"clock": CLOCK + 1e5, "seed": 3, "hash_seed": 3, "listing": "reversed"}
-    world = watched(DEPENDS, {"0": "0", "a": "a"}, trace=True, **other)
+    world = watched(DEPENDS, {"0": "0", "a": "a"}, trace=True, concurrency=1, **other)
     found = _differences(calm, world, tmp_path)
     assert found.keys() == set(HANDLERS) - {"by_nothing"}
     for handler, parted in found.items():

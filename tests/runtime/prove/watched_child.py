@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ async def play(pipeline: Pipeline, job: dict[str, Any]) -> dict[str, Any]:
         at = await station.register(db, pipeline)
         for name, data in job["samples"].items():
             await inbox.receive(db, at.pipeline, "test", [change(name, data, event=name)])
-        await inline.run(db, [pipeline], TUNING, until_idle=True)
+        tuning = replace(TUNING, concurrency=job["concurrency"])
+        await inline.run(db, [pipeline], tuning, until_idle=True)
         there = await db.fetchval("SELECT to_regclass('fact') IS NOT NULL")
         return {
             "facts": dict([tuple(r) for r in await db.fetch(ROWS)] if there else []),

@@ -6,13 +6,15 @@ reading that changes: in the user's modules, and in libraries that are imported 
 `datetime.now`, the expression `x.now` is compiled as a question to `_reading`, which leaves
 everything but a date's or a datetime's own method alone.
 
-Within one call of a handler the clock moves a millisecond per reading, so that a sample reads the
-same times whatever came before it; only one that takes long sees the time that really passed.
+Within one call of a handler the clock moves a millisecond per reading, and as long as the handler
+sleeps, so that a sample reads the same times whatever came before it and however busy the machine
+is. Only one that takes very long sees the time that really passed.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import builtins
 import inspect
 import re
@@ -25,8 +27,8 @@ from typing import Any, cast
 from .scene import Log, Whose, doer, now_playing, owner
 
 TICK_SECONDS = 0.001
-# A loop that waits for the clock must end.
-PATIENCE_SECONDS = 2.0
+# A loop that waits for the clock must end, even if it waits by other means than sleep.
+PATIENCE_SECONDS = 10.0
 
 _READINGS = ("now", "utcnow", "today")
 _monotonic, _localtime = time.monotonic, time.localtime
@@ -38,6 +40,7 @@ def watch(log: Log, stands_at: float | None) -> None:
     """Tell of every reading from now on, and answer with the world's clock if it has one."""
     clock = _Clock(log, stands_at)
     _replace_time(clock)
+    _replace_sleep(clock)
     setattr(builtins, _HOOK, clock.reading)
     _compile_readings()
 
@@ -59,7 +62,12 @@ class _Clock:
         scene.ticks += 1
         passed = _monotonic() - scene.began
         slow = passed if passed > PATIENCE_SECONDS else 0.0
-        return self._stands_at + scene.ticks * TICK_SECONDS + slow
+        return self._stands_at + scene.ticks * TICK_SECONDS + scene.slept + slow
+
+    def sleep(self, seconds: float) -> None:
+        """The user's code sleeps for so long."""
+        if doer() is not None:
+            now_playing().slept += seconds
 
     def reading(self, of: Any, name: str) -> Any:
         """What `of.name` means in the user's code."""
@@ -119,6 +127,20 @@ def _replace_time(clock: _Clock) -> None:
     for name in ("localtime", "gmtime", "ctime", "asctime", "strftime"):
         before = 1 if name == "strftime" else 0
         setattr(time, name, broken_down(name, getattr(time, name), before))
+
+
+def _replace_sleep(clock: _Clock) -> None:
+    sleep, sleep_async = time.sleep, asyncio.sleep
+
+    def slept(seconds: float, /) -> None:
+        clock.sleep(seconds)
+        sleep(seconds)
+
+    async def slept_async(delay: float, result: Any = None) -> Any:
+        clock.sleep(delay)
+        return await sleep_async(delay, result)
+
+    time.sleep, asyncio.sleep = slept, slept_async
 
 
 class _Readings(ast.NodeTransformer):

@@ -7,16 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import ModuleType
 from typing import Any
 
 Changed = Callable[[ModuleType], None]
 
 Function = Callable[..., Any]
 
-_LEFT_ALONE = ("headgate", "importlib", "posix", "_io", "zipimport", "_frozen_importlib_external")
-_KEPT = ("scandir", "lstat", "stat", "open")  # as static methods
-_FUNCTIONS = (FunctionType, BuiltinFunctionType)
+_STANDARD = sys.stdlib_module_names - {
+    "importlib", "posix", "_io", "zipimport", "_frozen_importlib_external",
+}  # fmt: skip
+_KEEP_IN_CLASSES = ("glob", "pathlib", "pathlib._os", "pathlib._local")
 
 _wanted: dict[str, Changed] = {}
 
@@ -32,45 +33,57 @@ def when_imported(name: str, change: Changed) -> None:
 
 
 def replace_everywhere(new: Mapping[Function, Function]) -> None:
-    """Put functions in the place of others, also where a library kept one under another name.
+    """Put functions in the place of others, also where the library kept one under another name.
 
-    Headgate's modules keep what they have, and so does the machinery of imports.
+    The standard library, that is, without the machinery of imports: what else is loaded by now is
+    Headgate's, and keeps what it has.
     """
+    # By identity: some things that modules hold cannot be compared, and this is quick.
+    known = {id(old): (old, held) for old, held in new.items()}
     for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] in _LEFT_ALONE or type(module) is not ModuleType:
+        if type(module) is not ModuleType or name.partition(".")[0] not in _STANDARD:
             continue
-        holders: list[ModuleType | type] = [module]
-        if name in ("glob", "pathlib"):  # newer ones keep them in their classes
-            holders += [c for c in vars(module).values() if isinstance(c, type)]
-        for holder in holders:
-            held_by: list[tuple[str, Any]] = list(vars(holder).items())
-            for key, value in held_by:
-                function: Any = getattr(value, "__func__", value) if key in _KEPT else value
-                if isinstance(function, _FUNCTIONS) and function in new:
-                    held = new[function]
-                    setattr(holder, key, held if function is value else staticmethod(held))
+        for key, value in list(vars(module).items()):
+            if id(value) in known:
+                setattr(module, key, known[id(value)][1])
+            elif name in _KEEP_IN_CLASSES and isinstance(value, type):
+                _replace_static(value, known)
+
+
+def _replace_static(holder: type, known: Mapping[int, tuple[Function, Function]]) -> None:
+    """Newer versions of `glob` and `pathlib` keep functions as static methods."""
+    for key, value in list(vars(holder).items()):
+        if isinstance(value, staticmethod) and id(value.__func__) in known:
+            setattr(holder, key, staticmethod(known[id(value.__func__)][1]))
 
 
 class _Finder(MetaPathFinder):
-    """Finds nothing itself: it lends the real spec a loader that says when it is done."""
+    """Finds nothing itself: it lends the real spec a loader that says when it is done.
+
+    Whoever only asks whether a module is there gets such a spec, too, and may throw it away.
+    """
+
+    def __init__(self) -> None:
+        self._finding: set[str] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        change = _wanted.pop(fullname, None)
-        if change is None:
+        if fullname not in _wanted or fullname in self._finding:
             return None
-        spec = find_spec(fullname)
-        if spec is None or spec.loader is None:
-            return None
-        spec.loader = _Announcing(spec.loader, change)
+        self._finding.add(fullname)
+        try:
+            spec = find_spec(fullname)
+        finally:
+            self._finding.discard(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Announcing(spec.loader)
         return spec
 
 
 class _Announcing(Loader):
-    def __init__(self, real: Loader, change: Changed) -> None:
+    def __init__(self, real: Loader) -> None:
         self._real = real
-        self._change = change
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         return self._real.create_module(spec)
@@ -79,4 +92,5 @@ class _Announcing(Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = module.__loader__ = self._real
         self._real.exec_module(module)
-        self._change(module)
+        if (change := _wanted.pop(module.__name__, None)) is not None:
+            change(module)

@@ -52,6 +52,7 @@ class Scene:
     chance: random.Random = field(default_factory=random.Random)
     number: int = field(default_factory=itertools.count(1).__next__)
     ticks: int = 0
+    slept: float = 0.0
     noted: set[tuple[object, ...]] = field(default_factory=set[tuple[object, ...]])
     kept: dict[str, Any] = field(default_factory=dict[str, Any])
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import random
+import threading
 import uuid
 from collections.abc import Callable
 from types import ModuleType
@@ -20,6 +21,8 @@ from .scene import Log, doer, is_aside, now_playing
 from .shadow import Entries
 
 Listing = Literal["sorted", "reversed"]
+
+_one_at_a_time = threading.Lock()
 
 
 def watch(log: Log, stands_at: float | None, listing: Listing) -> None:
@@ -85,12 +88,13 @@ def _without_memory(log: Log, name: str, real: Callable[..., Any]) -> Callable[.
     def make(*args: Any, **kwargs: Any) -> Any:
         if _drawn(log, f"uuid.{name}") is None:
             return real(*args, **kwargs)
-        for remembered in ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"):
-            if hasattr(uuid, remembered):
-                setattr(uuid, remembered, None)
         if name == "uuid1" and not args:
             kwargs.setdefault("node", uuid.getnode())  # without one, C code asks the real clock
-        return real(*args, **kwargs)
+        with _one_at_a_time:  # another handler's thread would leave its memory to us
+            for remembered in ("_last_timestamp", "_last_timestamp_v6", "_last_timestamp_v7"):
+                if hasattr(uuid, remembered):
+                    setattr(uuid, remembered, None)
+            return real(*args, **kwargs)
 
     return make
 
