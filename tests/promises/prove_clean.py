@@ -1,6 +1,6 @@
 """`headgate prove` has nothing to say about handlers that are right.
 
-Twenty-four of them, several in each pipeline; every pipeline meets every kind of world.
+More than twenty of them, several in each pipeline, in the worlds that repeat and reorder.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ SAMPLES = {
     "bergen.csv": "station,mm\nbergen-3,14.8\nbergen-1,2\n",
     "odd.csv": "",
 }
-# One world of each kind, and the crashes around a handler, its calls and its commit.
+# What repeats a handler, what reorders it, and another weather of each kind.
 WORLDS = (
-    "crash:handled", "crash:called#1", "crash:before:finalize#1", "fails", "released", "told",
-    "raced", "order", "alone", "clock:1", "random:1", "hash:1", "listing",
+    "crash:handled#2", "crash:called#1", "fails", "raced", "order", "clock:1", "random:1", "hash:1",
+    "listing",
 )  # fmt: skip
 
 BEGIN = """\

@@ -155,7 +155,7 @@ async def _idle(db: Database, working: asyncio.Task[bool]) -> None:
         left = await gate.resting(db, SOON_SECONDS)
         if not any(r.ready or r.leased or r.soon for r in left):
             return
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0.015)
     working.result()
 
 

@@ -26,6 +26,7 @@ from headgate.runtime.rehearse import scratch
 
 Q = queries.load(__file__)
 SEED = 0  # of hashes, where nothing else is asked for
+KEPT = 2  # stages with other seeds
 # Nothing here has to survive a power cut, and a database is made and dropped for each world.
 _CARELESS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")
 
@@ -72,8 +73,8 @@ class Ground:
     folder: Path
     life: int
     _number: int = 0
-    _stages: dict[int, list[Stage]] = field(default_factory=dict[int, list["Stage"]])
-    _free: dict[int, list[Stage]] = field(default_factory=dict[int, list["Stage"]])
+    _stages: list[Stage] = field(default_factory=list["Stage"])
+    _free: list[Stage] = field(default_factory=list["Stage"])
 
     def number(self) -> int:
         """One that nobody else has."""
@@ -111,33 +112,36 @@ class Ground:
     @asynccontextmanager
     async def stage(self, seed: int = SEED) -> AsyncGenerator[Stage]:
         """A stage whose interpreter hashes by `seed`, to oneself."""
-        free = self._free.setdefault(seed, [])
-        if free:
-            stage = free.pop()
-        else:
+        stage = next((s for s in self._free if s.seed == seed), None)
+        if stage is None:
             stage = Stage(seed, self.life)
-            self._stages.setdefault(seed, []).append(stage)
+            self._stages.append(stage)
+        else:
+            self._free.remove(stage)
         try:
             yield stage
         finally:
-            free.append(stage)
+            self._free.append(stage)
+            await self._retire()
 
-    async def retire(self, seed: int) -> None:
-        """These interpreters are not needed any more."""
-        self._free.pop(seed, None)
-        for stage in self._stages.pop(seed, []):
+    async def _retire(self) -> None:
+        """Close interpreters that are not likely to be asked for again: each costs memory."""
+        strange = [s for s in self._free if s.seed != SEED]
+        for stage in strange[:-KEPT]:
+            self._free.remove(stage)
+            self._stages.remove(stage)
             await stage.close()
 
     async def close(self) -> None:
-        for seed in list(self._stages):
-            await self.retire(seed)
+        for stage in self._stages:
+            await stage.close()
 
 
 class Stage:
     """A process that forks for each job (stage.py). One job at a time."""
 
     def __init__(self, seed: int, life: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._life = life
         self._process: asyncio.subprocess.Process | None = None
 
@@ -172,7 +176,7 @@ class Stage:
             str(self._life),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            env={**os.environ, "PYTHONHASHSEED": str(self._seed)},
+            env={**os.environ, "PYTHONHASHSEED": str(self.seed)},
             pass_fds=(self._life,),
             start_new_session=True,
         )
