@@ -117,6 +117,7 @@ def test_tables_of_yours_are_made_by_setup(here: Headgate) -> None:
         (["rain.py", "nowhere.csv"], ["nowhere.csv"]),
         (["tables.sql", "none.py"], ["tables.sql", "not a Python file"]),
         (["rain.py", "none.py", "--only", "storm"], ["storm", "raced"]),
+        (["rain.py", "none.py", "--only", "crash:nowhere"], ["crash:nowhere", "crash:handled"]),
         (["none.py", "none.py"], ["prove/none.py declares no pipeline"]),
         (["broken.py", "none.py"], ["prove/broken.py", "line 3"]),
         (["two.py", "none.py"], ["one, other", "--pipeline"]),

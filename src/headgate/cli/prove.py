@@ -85,7 +85,7 @@ def prove(
         samples=list(dict.fromkeys(sample.resolve() for sample in samples)),
         pipeline=pipeline,
         setup=None if setup is None else setup.read_text(encoding="utf-8"),
-        only=_worlds(only),
+        only=frozenset(only),
         skip=skip,
         ignore=ignore,
         network=network,
@@ -122,15 +122,6 @@ def _pipeline_file(target: str) -> Path:
     if file.suffix != ".py":
         raise UsageError(f"{target} is not a Python file", hint="Give a .py file, then samples.")
     return file.resolve()
-
-
-def _worlds(only: tuple[str, ...]) -> frozenset[str]:
-    from headgate.runtime.prove.world import KINDS
-
-    for name in only:
-        if name.partition(":")[0] not in KINDS:
-            raise UsageError(f"there is no world {name!r}", hint=f"There are: {', '.join(KINDS)}")
-    return frozenset(only)
 
 
 @contextmanager

@@ -82,7 +82,7 @@ class Prover:
         """What came of it, faults or not."""
         request = Request(
             file=Path(file).resolve(strict=True),
-            samples=[Path(sample).resolve(strict=True) for sample in samples],
+            samples=list(dict.fromkeys(Path(sample).resolve(strict=True) for sample in samples)),
             pipeline=pipeline,
             setup=setup,
             only=frozenset(only),

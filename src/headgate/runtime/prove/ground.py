@@ -10,7 +10,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -155,16 +155,17 @@ class Stage:
             async with asyncio.timeout(patience_seconds):
                 return (await self._answer(process))["code"]
         except TimeoutError:
-            _kill(pid)
+            _kill(pid, os.kill)
             await self._answer(process)
             raise TooLong(f"it did not end within {patience_seconds:g} s") from None
         except BaseException:
             # Its answer will never be read: it cannot be told anything else.
+            _kill(pid, os.kill)
             process.kill()
             self._process = None
             raise
         finally:
-            _kill(pid)  # what its handlers started
+            _kill(pid, os.killpg)  # what its handlers started
 
     async def _start(self) -> asyncio.subprocess.Process:
         # A session of its own: Ctrl-C is for whoever started the proof.
@@ -196,9 +197,6 @@ class Stage:
             await self._process.wait()
 
 
-def _kill(pid: int) -> None:
+def _kill(number: int, kill: Callable[[int, int], None]) -> None:
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)
-    with suppress(ProcessLookupError, PermissionError):
-        if os.getpgid(pid) == pid:
-            os.kill(pid, signal.SIGKILL)
+        kill(number, signal.SIGKILL)

@@ -90,12 +90,18 @@ class Proof:
 async def prove(ground: Ground, request: Request, told: Progress | None = None) -> Proof:
     """Play all worlds and look into what differs."""
     began = time.monotonic()
+    _check(request)
     script, declared = await _prepare(ground, request)
     run = _Run(ground, script, told)
     plain = worlds.reference(len(script.samples))
     before, again = await run.play([plain, replace(plain, name="again")])
     _require(before)
     ends = [again, *await _play_all(run, request, before)]
+    if not any(end.reached for end in ends[1:]):
+        raise UsageError(
+            f"the pipeline does not come by: {', '.join(sorted(request.only))}",
+            hint="Leave out --only, or see with --verbose which worlds there are.",
+        )
     columns = made_up(before.state, again.state, frozenset(declared["tables"]))
     spared = Spared(columns, request.ignore)
     findings = await Inquiry(ground, script, before, spared).hold(ends)
@@ -164,6 +170,19 @@ async def _play_all(run: _Run, request: Request, before: Played) -> list[Played]
         *calm,
     ]
     return [*probes, *await run.play(rest)]
+
+
+def _check(request: Request) -> None:
+    """What can be told before anything is started."""
+    if not request.samples:
+        raise UsageError("there is no sample", hint="Give one file or more that it would take in.")
+    for name in request.only:
+        if not worlds.is_world(name):
+            known = ", ".join(worlds.KINDS)
+            raise UsageError(
+                f"there is no world {name!r}",
+                hint=f"There are: {known}; crash:POINT, as in crash:handled",
+            )
 
 
 async def _prepare(ground: Ground, request: Request) -> tuple[Script, dict[str, Any]]:

@@ -176,3 +176,11 @@ def choose(worlds: Sequence[World], only: Collection[str]) -> list[World]:
     if not only:
         return list(worlds)
     return [w for w in worlds if w.kind in only or w.name in only or w.name.split("#")[0] in only]
+
+
+def is_world(name: str) -> bool:
+    """Could a world be called so? Whether a pipeline comes by a point shows when it runs."""
+    kind, _, rest = name.partition(":")
+    if kind == "crash" and rest:
+        return rest.partition("#")[0] in {*Point, CALLED}
+    return name in KINDS or name in {w.name for w in calm(1, 1)}
