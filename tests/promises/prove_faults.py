@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from headgate.errors import UsageError
 from headgate.runtime.prove.proof import Proof
 from headgate.testing import Prover, Unproved
 
@@ -201,6 +202,18 @@ def number(obj, run):
         only=("order", "alone"),
         says="artifact place.txt",
     ),
+    "who comes last": Fault(
+        "order",
+        """
+@rain.apply
+def latest(tx, obj, run):
+    sql = "INSERT INTO latest VALUES (1, $1) ON CONFLICT (id) DO UPDATE SET name = excluded.name"
+    tx.execute(sql, obj.name)  # fault
+""",
+        only=("order",),
+        setup="CREATE TABLE latest (id int PRIMARY KEY, name text)",
+        says="table latest: 1 row with other values in name",
+    ),
     "which attempt it is": Fault(
         "attempt",
         """
@@ -280,6 +293,25 @@ def test_a_fault_is_found_and_its_line_is_named(prove: Prover, place: Path, name
     proof = faults_of(prove, place, fault)
     assert [(f.cause, f.at and f.at.line) for f in proof.findings] == [(fault.cause, fault.line)]
     assert fault.says in proof.findings[0].said
+
+
+def test_another_machine_is_not_reached(prove: Prover, place: Path) -> None:
+    """What a handler would send is not sent; it is said who wanted to, and how to allow it."""
+    fault = Fault(
+        "",
+        """
+import socket
+
+@rain.transform
+def send(obj, run):
+    with socket.create_connection(("192.0.2.1", 25)) as far:
+        far.sendall(obj.read())
+    return {"sent.txt": "yes"}
+""",
+    )
+    with pytest.raises(UsageError, match=r"rain.py:\d+ wants to reach 192.0.2.1:25") as error:
+        faults_of(prove, place, fault)
+    assert "--network" in error.value.hint
 
 
 SEVERAL = Fault(

@@ -141,7 +141,7 @@ class Actor:
     def _passed(self, point: str, deadly: int) -> None:
         self._points[point] += 1
         if self._points[point] == deadly:
-            self._tell({"what": "crash", "point": point, "hit": deadly})
+            self._tell({"what": "crash", "point": point, "hit": deadly, "detail": {}})
             os.kill(os.getpid(), signal.SIGKILL)
 
     def _tell(self, record: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from .world import Kind, World, reference
 
 Cause = Literal[
     "file", "mail", "request", "socket", "database", "call", "process",
-    "clock", "random", "hash", "listing", "earlier", "attempt", "race", "unstable",
+    "clock", "random", "hash", "listing", "earlier", "order", "attempt", "race", "unstable",
     "raised", "stuck",
 ]  # fmt: skip
 
@@ -34,7 +34,7 @@ _DEPENDS: dict[Kind, Cause] = {
     "hash": "hash",
     "listing": "listing",
     "alone": "earlier",
-    "order": "earlier",
+    "order": "order",
     "reference": "unstable",
     "fails": "attempt",
     "crash": "attempt",
@@ -43,7 +43,7 @@ _DEPENDS: dict[Kind, Cause] = {
     "raced": "race",
 }
 _WEATHER: frozenset[Kind] = frozenset({"clock", "random", "hash", "listing"})
-_LATER: frozenset[Cause] = frozenset({"attempt", "race"})
+_LATER: frozenset[Cause] = frozenset({"order", "attempt", "race"})
 _WRITER = re.compile(r"prove:(?:(?P<file>.+):)?(?P<line>\d+)")
 
 
@@ -128,7 +128,7 @@ class Inquiry:
             known.worlds.add(end.world.name)
             return
         split = await self._divergence(end.world)
-        at = None if split is None else Line(split.file, split.line, split.code)
+        at = _witnessed(cause, end) if split is None else Line(split.file, split.line, split.code)
         self._add(cause, d, end.world, at, split=split)
 
     async def _divergence(self, world: World) -> Divergence | None:
@@ -176,6 +176,12 @@ def _line(record: Record | None) -> Line | None:
     if record is None or record["line"] is None:
         return None
     return Line(record["file"], record["line"], record["code"])
+
+
+def _witnessed(cause: Cause, end: Played) -> Line | None:
+    """The one line that read the clock, drew or listed, where the paths did not tell."""
+    lines = {_line(r) for r in end.state.records if r["what"] == cause and r["uri"]}
+    return lines.pop() if len(lines) == 1 else None
 
 
 def _writer(who: str, records: Sequence[Record]) -> Line | None:

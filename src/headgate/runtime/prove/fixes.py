@@ -18,6 +18,7 @@ _TITLES: dict[Cause, str] = {
     "hash": "makes {output} depend on the order of a set",
     "listing": "makes {output} depend on how a folder is listed",
     "earlier": "makes {output} depend on what was delivered earlier",
+    "order": "makes {output} depend on the order of the deliveries",
     "attempt": "makes {output} depend on which attempt it is",
     "race": "makes {output} depend on who is quicker",
     "unstable": "makes {output} another one in every run",
@@ -102,6 +103,11 @@ def _steady(found: Finding) -> list[str]:
                 "Keep nothing in the module between two objects: another process has another "
                 "module.",
                 "Keep it in a table, and read it in @apply through tx.",
+            ]
+        case "order":
+            return [
+                "There is no order between two objects. Let their times decide, as in",
+                "ON CONFLICT (id) DO UPDATE SET ... WHERE t.at < excluded.at    -- obj.event_time",
             ]
         case "attempt":
             return [
