@@ -85,7 +85,7 @@ def test_every_cause_has_a_name_and_a_way_out(cause: Cause) -> None:
     """No fault is told without saying what to write instead."""
     found = Finding(cause, "thing", "table thing: 2 rows, 1 expected", worlds.reference(1), AT)
     assert "{" not in title(found)
-    assert fix(found, "rain")[0].endswith((".", ")", "time", "SECONDS"))
+    assert fix(found, "rain")[0].endswith((".", ")", "time", "as in", "SECONDS"))
 
 
 @pytest.mark.parametrize("world", [worlds.reference(2), *worlds.calm(2, 1)], ids=lambda w: w.name)

@@ -27,6 +27,7 @@ from headgate.runtime.rehearse import scratch
 Q = queries.load(__file__)
 SEED = 0  # of hashes, where nothing else is asked for
 KEPT = 2  # stages with other seeds
+OLD = 40  # databases of worlds that are over, some 9 MB each
 # Nothing here has to survive a power cut, and a database is made and dropped for each world.
 _CARELESS = ("fsync", "full_page_writes", "synchronous_commit", "autovacuum")
 
@@ -73,8 +74,8 @@ class Ground:
     folder: Path
     life: int
     _number: int = 0
-    _stages: list[Stage] = field(default_factory=list["Stage"])
-    _free: list[Stage] = field(default_factory=list["Stage"])
+    _old: list[str] = field(default_factory=list[str])
+    _stages: dict[int, Stage] = field(default_factory=dict[int, "Stage"])
 
     def number(self) -> int:
         """One that nobody else has."""
@@ -104,68 +105,77 @@ class Ground:
         return name
 
     async def drop(self, name: str) -> None:
-        await self.db.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        """It is not needed any more; it goes when there are many, or with all the rest.
+
+        Some file systems are slow to make files where many were just removed, and a database is
+        three hundred of them.
+        """
+        self._old.append(name)
+        if len(self._old) > OLD:
+            await self.db.execute(f"DROP DATABASE {self._old.pop(0)} WITH (FORCE)")
 
     def address(self, name: str) -> str:
         return address(self.db.url, name)
 
-    @asynccontextmanager
-    async def stage(self, seed: int = SEED) -> AsyncGenerator[Stage]:
-        """A stage whose interpreter hashes by `seed`, to oneself."""
-        stage = next((s for s in self._free if s.seed == seed), None)
-        if stage is None:
-            stage = Stage(seed, self.life)
-            self._stages.append(stage)
-        else:
-            self._free.remove(stage)
+    async def run(self, job: Mapping[str, Any], seed: int, patience_seconds: float) -> int:
+        """How the process of a job ended, in an interpreter that hashes by `seed`."""
+        stage = self._stages.setdefault(seed, Stage(seed, self.life))
         try:
-            yield stage
+            return await stage.run({**job, "number": self.number()}, patience_seconds)
         finally:
-            self._free.append(stage)
             await self._retire()
 
     async def _retire(self) -> None:
         """Close interpreters that are not likely to be asked for again: each costs memory."""
-        strange = [s for s in self._free if s.seed != SEED]
+        strange = [s for s in self._stages.values() if s.seed != SEED and not s.at_work]
         for stage in strange[:-KEPT]:
-            self._free.remove(stage)
-            self._stages.remove(stage)
+            del self._stages[stage.seed]
             await stage.close()
 
     async def close(self) -> None:
-        for stage in self._stages:
+        for stage in self._stages.values():
             await stage.close()
 
 
 class Stage:
-    """A process that forks for each job (stage.py). One job at a time."""
+    """A process that forks for each job (stage.py)."""
 
     def __init__(self, seed: int, life: int) -> None:
         self.seed = seed
+        self.at_work: dict[int, asyncio.Queue[dict[str, int]]] = {}
         self._life = life
+        self._starting = asyncio.Lock()
         self._process: asyncio.subprocess.Process | None = None
+        self._hearing: asyncio.Task[None] | None = None
 
     async def run(self, job: Mapping[str, Any], patience_seconds: float) -> int:
         """How the process of this job ended. Whatever happens, nothing of it is left."""
-        process = self._process or await self._start()
-        assert process.stdin is not None
-        process.stdin.write(orjson.dumps(job) + b"\n")
-        pid = (await self._answer(process))["pid"]
+        answers = self.at_work[job["number"]] = asyncio.Queue[dict[str, int]]()
+        pid = 0
         try:
+            async with self._starting:
+                process = self._process or await self._start()
+            assert process.stdin is not None
+            process.stdin.write(orjson.dumps(job) + b"\n")
+            pid = (await answers.get())["pid"]
             async with asyncio.timeout(patience_seconds):
-                return (await self._answer(process))["code"]
+                return (await answers.get())["code"]
         except TimeoutError:
             _kill(pid, os.kill)
-            await self._answer(process)
+            await answers.get()
             raise TooLong(f"it did not end within {patience_seconds:g} s") from None
-        except BaseException:
-            # Its answer will never be read: it cannot be told anything else.
-            _kill(pid, os.kill)
-            process.kill()
-            self._process = None
+        except asyncio.CancelledError:
+            if pid:
+                _kill(pid, os.kill)
             raise
+        except KeyError:
+            raise HeadgateError(
+                "the stage of the proof ended", hint="Run it again with --debug."
+            ) from None
         finally:
-            _kill(pid, os.killpg)  # what its handlers started
+            del self.at_work[job["number"]]
+            if pid:
+                _kill(pid, os.killpg)  # what its handlers started
 
     async def _start(self) -> asyncio.subprocess.Process:
         # A session of its own: Ctrl-C is for whoever started the proof.
@@ -181,20 +191,25 @@ class Stage:
             pass_fds=(self._life,),
             start_new_session=True,
         )
+        self._hearing = asyncio.create_task(self._hear(self._process))
         return self._process
 
-    async def _answer(self, process: asyncio.subprocess.Process) -> dict[str, int]:
+    async def _hear(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        line = await process.stdout.readline()
-        if not line:
-            raise HeadgateError("the stage of the proof ended", hint="Run it again with --debug.")
-        return orjson.loads(line)
+        async for line in process.stdout:
+            said: dict[str, int] = orjson.loads(line)
+            if (answers := self.at_work.get(said["job"])) is not None:
+                answers.put_nowait(said)
+        for answers in self.at_work.values():
+            answers.put_nowait({})
 
     async def close(self) -> None:
-        if self._process is not None and self._process.returncode is None:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        if self._process is None or self._hearing is None:
+            return
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+        self._hearing.cancel()
 
 
 def _kill(number: int, kill: Callable[[int, int], None]) -> None:

@@ -25,7 +25,7 @@ from headgate.errors import UsageError
 from headgate.pg import Database
 from headgate.sources.walk import uri_of
 
-from .ground import Ground, TooLong
+from .ground import SEED, Ground, TooLong
 from .stage import WRONG
 from .state import State, read
 from .world import World
@@ -114,8 +114,8 @@ async def look(ground: Ground, script: Script) -> list[dict[str, Any]]:
     job = _job(script, World("reference", "look", ()), folder, ground.address(script.template))
     at_home, here = uri_of(str(script.root)), uri_of(str(folder / "work"))
     uris = [[s["uri"], s["uri"].replace(at_home, here, 1)] for s in script.samples]
-    async with ground.stage() as stage:
-        code = await stage.run({**job, "kind": "look", "uris": uris}, script.patience_seconds)
+    looking = {**job, "kind": "look", "uris": uris}
+    code = await ground.run(looking, SEED, script.patience_seconds)
     if code not in (0, WRONG):
         raise UsageError(
             f"{script.target} cannot be imported: its process ended with code {code}\n"
@@ -143,8 +143,8 @@ async def _act(
     async def one(n: int) -> None:
         told = folder / f"told-{n}"
         try:
-            async with ground.stage(world.weather.hash_seed) as stage:
-                code = await stage.run({**job, "told": str(told)}, script.patience_seconds)
+            seed = world.weather.hash_seed
+            code = await ground.run({**job, "told": str(told)}, seed, script.patience_seconds)
         except TooLong as error:
             result.trouble = str(error)
             return

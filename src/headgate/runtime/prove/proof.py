@@ -233,7 +233,14 @@ def _require(before: Played) -> None:
             f"the pipeline did not finish its samples, though nothing went wrong: {before.trouble}",
             hint="Try one: headgate try. If it needs that long, give it: --patience SECONDS",
         )
+    refused = [r for r in before.state.records if r["detail"].get("refused")]
     for uri, ending in before.state.endings.items():
+        if ending.outcome == "quarantined" and (shut := [r for r in refused if r["uri"] == uri]):
+            raise UsageError(
+                f"{shut[0]['file']}:{shut[0]['line']} wants to reach {shut[0]['detail']['to']}, "
+                "and a proof does not let it",
+                hint="Let it with --network, or give the handler a stand-in on this machine.",
+            )
         if _NOT_THERE.search(ending.error):
             raise UsageError(
                 f"{uri}: {ending.error}",

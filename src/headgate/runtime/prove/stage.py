@@ -3,8 +3,9 @@
     python -m headgate.runtime.prove.stage LIFE
 
 It imports Headgate once and then forks for each job that comes in as a line of JSON: a world needs
-two or more processes, and an interpreter's start costs more than most handlers do. A job that ends
-is answered with its exit code. When `LIFE` closes, whoever started this is gone, and so are we.
+two or more processes, and an interpreter's start costs more than most handlers do. Each job has a
+number; it is answered with the process it became, and with its exit code. When `LIFE` closes,
+whoever started this is gone, and so are we.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _PRELOADED = ("uvloop", "pydantic", "csv", "json", "headgate", "headgate.runtime
 
 
 def main() -> None:
-    """Fork for each job, one after the other, until there are no more."""
+    """Fork for each job, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides
     sys.dont_write_bytecode = True
     for name in _PRELOADED:
@@ -40,17 +41,25 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     life = int(sys.argv[1])
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # those who wait for a job go unmourned
     for line in sys.stdin.buffer:
-        job: dict[str, Any] = orjson.loads(line)
-        if (pid := os.fork()) == 0:
-            _become(job, life)
-        _answer({"pid": pid})
-        _, status = os.waitpid(pid, 0)
-        _answer({"code": os.waitstatus_to_exitcode(status)})
+        if os.fork() == 0:
+            _wait_for(orjson.loads(line), life)
 
 
-def _answer(said: dict[str, int]) -> None:
-    os.write(1, orjson.dumps(said) + b"\n")
+def _wait_for(job: dict[str, Any], life: int) -> None:
+    """Fork once more and tell how it ended: several jobs may run at once. Never returns."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if (pid := os.fork()) == 0:
+        _become(job, life)
+    _answer(job, pid=pid)
+    _, status = os.waitpid(pid, 0)
+    _answer(job, code=os.waitstatus_to_exitcode(status))
+    os._exit(0)
+
+
+def _answer(job: dict[str, Any], **said: int) -> None:
+    os.write(1, orjson.dumps({"job": job["number"], **said}) + b"\n")
 
 
 def _become(job: dict[str, Any], life: int) -> None:
@@ -86,6 +95,8 @@ def _settle_in(job: dict[str, Any]) -> None:
     for number in (1, 2):
         os.dup2(said, number)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    # A kill loses nothing that the kernel has, and nothing here has to survive a power cut.
+    os.fsync = os.fdatasync = lambda _: None
 
 
 def _play(job: dict[str, Any]) -> int:

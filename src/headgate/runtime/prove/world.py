@@ -31,7 +31,7 @@ NOON = 1_781_697_600.0
 HOUR, DAY = 3600.0, 86_400.0
 MOST_HITS = 3
 # Two orders of a small set coincide often; of several seeds one shows the difference.
-SEEDS = (1, 2, 3, 4, 5, 6)
+SEEDS = (1, 2, 3, 4)
 TIMES_TOLD = 3
 
 
