@@ -30,8 +30,8 @@ KINDS: tuple[Kind, ...] = (
 NOON = 1_781_697_600.0
 HOUR, DAY = 3600.0, 86_400.0
 MOST_HITS = 3
-# Two orders of a small set coincide often; of several seeds one shows the difference.
-SEEDS = (1, 2, 3, 4)
+# A set of two has the same order under every other seed: eight leave one such set in 200 unseen.
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
 TIMES_TOLD = 3
 
 
