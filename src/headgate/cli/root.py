@@ -14,6 +14,7 @@ SECTIONS: Sections = {
         "demo": Place("headgate.cli.demo:demo", "See it work: three consumers, one truth."),
         "init": Place("headgate.cli.init:init", "Write a small pipeline that runs."),
         "try": Place("headgate.cli.try_:try_", "Run the handlers on a file; commit nothing."),
+        "prove": Place("headgate.cli.prove:prove", "Kill, repeat and race it; count the effects."),
         "up": Place("headgate.cli.up:up", "Run pipelines: watch, work, sweep."),
     },
     "Look": {
