@@ -1,9 +1,10 @@
 # Two commands on a machine that has only Python (3.11 or newer) and make: `make demo`, `make test`.
-# ARGS is handed on:   make test ARGS="-k crash -x"
+# ARGS is handed on:   make test ARGS="-k crash -x"     JOBS=0 runs the tests in one process
 # PYTHON names the interpreter for .venv; `UV=` builds it with pip even where there is uv.
 
 .DEFAULT_GOAL := help
 BIN := .venv/bin
+JOBS ?= 2
 READY := .venv/ready
 BENCH_READY := .venv-bench/ready
 
@@ -24,8 +25,8 @@ demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 	$(BIN)/headgate demo $(ARGS)
 
 .PHONY: test
-test: $(READY) ## Run the tests, on a real Postgres that comes with the package
-	$(BIN)/pytest $(ARGS)
+test: $(READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=2 at a time)
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 .PHONY: check
 check: lint types layers docs ## Everything that can be said without running it: lint, types, layers, docs
