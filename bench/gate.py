@@ -63,23 +63,35 @@ async def prepare(url: str, kind: Kind, folder: Path) -> None:
 
 
 async def _receive(
-    together: Together, url: str, kind: Kind, folder: Path, deliveries: Sequence[Event]
+    together: Together,
+    url: str,
+    kind: Kind,
+    folder: Path,
+    deliveries: Sequence[Event],
+    in_flight: int,
 ) -> Report:
     async with await Database.open(url) as db:
         at = await station.register(db, declare(kind, folder))
         told = [[(e, message(e)) for e in batch] for batch in batches(deliveries)]
         together.begin()
         began = time()
-        for batch in told:
-            await inbox.receive(db, at.pipeline, "bench", [envelope(e, data) for e, data in batch])
+        places = asyncio.Semaphore(in_flight)
+        async with asyncio.TaskGroup() as receiving:
+            for batch in told:
+                await places.acquire()
+                envelopes = [envelope(e, data) for e, data in batch]
+                task = receiving.create_task(inbox.receive(db, at.pipeline, "bench", envelopes))
+                task.add_done_callback(lambda _: places.release())
         ended = time()
         together.received.set()
         return {"began": began, "ended": ended}
 
 
-def receiver(together: Together, url: str, kind: Kind, folder: Path, n: int) -> Report:
-    """The receiving process."""
-    return loop.run(lambda: _receive(together, url, kind, folder, events(n)))
+def receiver(
+    together: Together, url: str, kind: Kind, folder: Path, n: int, in_flight: int
+) -> Report:
+    """The receiving process. While Postgres writes a batch, it may prepare the next."""
+    return loop.run(lambda: _receive(together, url, kind, folder, events(n), in_flight))
 
 
 def set_as_up_does() -> None:
@@ -145,7 +157,7 @@ def through(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
     """The same where everything is prepared."""
     deliveries = events(n)
     mains: dict[str, tuple[processes.Main, tuple[object, ...]]] = {
-        "receiver": (receiver, (url, kind, folder, n)),
+        "receiver": (receiver, (url, kind, folder, n, 1)),
         "worker": (worker, (url, kind, folder, len(ids(deliveries)))),
     }
     reports = processes.run(mains, TIMEOUT_SECONDS)
@@ -158,9 +170,10 @@ def through(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
 
 
 def receive_alone(url: str, folder: Path, n: int) -> Outcome:
-    """Only receive; what arrived is counted in the ledger."""
+    """Only receive, two batches at a time; what arrived is counted in the ledger."""
     loop.run(lambda: prepare(url, "rows", folder))
-    report = processes.run({"receiver": (receiver, (url, "rows", folder, n))}, TIMEOUT_SECONDS)
+    arguments = (url, "rows", folder, n, 2)
+    report = processes.run({"receiver": (receiver, arguments)}, TIMEOUT_SECONDS)
     got = report["receiver"]
     seconds = got["ended"] - got["began"]
     return Outcome(seconds, loop.run(lambda: _admitted(url, events(n))), seconds)

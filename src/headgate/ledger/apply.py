@@ -23,7 +23,7 @@ from headgate.pg.link import is_away
 
 from .attempt import Attempt
 from .run import in_thread, mishap
-from .transaction import BlockingTx, Deferred, Tx
+from .transaction import BlockingTx, Deferred, Statements, Tx
 
 CHUNK = 32
 # The clock is set anew when so much of the time is gone, not for every entry.
@@ -46,10 +46,12 @@ async def apply(
     attempts: Sequence[Attempt],
     write_rows: Write | None,
     limit_seconds: float,
+    *,
+    pooler: bool = False,
 ) -> Failed:
     """Run every handler for every entry, rows first; the entries that failed, undone, with why."""
     link.lent = True
-    chunks = _Chunks(link, steps, write_rows, limit_seconds)
+    chunks = _Chunks(link, steps, write_rows, limit_seconds, pooler)
     await chunks.run(list(attempts))
     return chunks.failed
 
@@ -63,12 +65,15 @@ class _Chunks:
         steps: Sequence[ApplyStep],
         write_rows: Write | None,
         limit_seconds: float,
+        pooler: bool,
     ) -> None:
         self.failed: Failed = []
         self._link = link
         self._steps = steps
         self._write_rows = write_rows
         self._limit_seconds = limit_seconds
+        # Behind a pooler the next transaction may meet another server that knows none of them.
+        self._statements: Statements | None = None if pooler else {}
 
     async def run(self, attempts: list[Attempt]) -> None:
         while attempts:
@@ -87,7 +92,7 @@ class _Chunks:
         async with asyncio.timeout(None) as limit:
             for seen, attempt in enumerate(attempts, 1):
                 self._wind_up(limit)
-                tx = Tx(self._link.raw)
+                tx = Tx(self._link.raw, self._statements)
                 wrong = await self._entry(tx, attempt, limit)
                 sent = sent or tx.sent
                 if wrong is None:

@@ -17,6 +17,7 @@ CREATE OR REPLACE FUNCTION headgate.receive(
 LANGUAGE plpgsql AS $$
 DECLARE
     many  int := cardinality(keys);
+    named bytea[] := CASE WHEN subjects IS NULL THEN '{}' ELSE keys END;
     ids   bigint[];
     fresh bytea[];
 BEGIN
@@ -34,11 +35,11 @@ BEGIN
             headgate.spread(datas, many), ranks)
             AS t(key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data, rank)
         ON CONFLICT (pipeline, key) DO NOTHING
-        RETURNING id, entry.key),
+        RETURNING id, entry.key, entry.uri),
     enqueue AS (
         INSERT INTO headgate.work (pipeline, id, subject)
-        SELECT p, a.id, hashtextextended(t.subject, p)
-        FROM admit a JOIN unnest(keys, coalesce(subjects, uris)) AS t(key, subject) ON t.key = a.key
+        SELECT p, a.id, hashtextextended(coalesce(t.subject, a.uri), p)
+        FROM admit a LEFT JOIN unnest(named, subjects) AS t(key, subject) ON t.key = a.key
         ORDER BY a.id)
     SELECT array_agg(a.key) INTO fresh FROM admit a;
 

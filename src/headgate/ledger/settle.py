@@ -176,7 +176,9 @@ class Settler:
             return
         if self._applies:
             rows = self._rows if self._tables else None
-            failed = await apply(link, self._applies, ready, rows, self._apply_seconds)
+            failed = await apply(
+                link, self._applies, ready, rows, self._apply_seconds, pooler=self._db.pooler
+            )
             for attempt, error in failed:
                 attempt.verdict = self._judge(attempt, error)
         else:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from headgate.errors import EffectRefused
 from headgate.pg import Connection
+from headgate.pg.driver import Statement
 
 _FORBIDDEN = frozenset(
     [
@@ -84,14 +85,17 @@ def _begin(sql: str) -> int:
 
 
 Deferred = tuple[str, tuple[Any, ...]]
+Statements = dict[str, Statement]
+REMEMBERED = 100
 _OVER = EffectRefused("tx: the handler's time in apply is over")
 
 
 class Tx:
     """`hg.Transaction`: the connection of the finalize transaction, for one entry."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, statements: Statements | None = None) -> None:
         self._connection = connection
+        self._statements = statements
         self._running: set[asyncio.Task[Any]] = set()
         self.failed: BaseException | None = None
         self.sent = False
@@ -99,29 +103,25 @@ class Tx:
 
     async def execute(self, sql: str, *args: Any) -> str:
         """Run one statement; its status, as in `INSERT 0 1`."""
-        if not args:
-            # Without arguments asyncpg would use the simple protocol, which takes several
-            # statements at once, COMMIT among them.
-            statement = await self._run(lambda: self._connection.prepare(check(sql)))
-            await self._run(statement.fetch)
-            return statement.get_statusmsg()
-        return await self._run(lambda: self._connection.execute(check(sql), *args))
+        return await self._run(self._execute, sql, args)
 
     async def executemany(self, sql: str, args: list[tuple[Any, ...]]) -> None:
         """Run one statement for each of many arguments."""
-        await self._run(lambda: self._connection.executemany(check(sql), args))
+        await self._run(self._many, sql, args)
 
     async def fetch(self, sql: str, *args: Any) -> list[Mapping[str, Any]]:
         """All rows of a query."""
-        return await self._run(lambda: self._connection.fetch(check(sql), *args))
+        return await self._run(self._fetch, sql, args)
 
     async def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
         """The first row of a query, or None."""
-        return await self._run(lambda: self._connection.fetchrow(check(sql), *args))
+        rows = await self._run(self._fetch, sql, args)
+        return rows[0] if rows else None
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
         """The first value of the first row, or None."""
-        return await self._run(lambda: self._connection.fetchval(check(sql), *args))
+        rows = await self._run(self._fetch, sql, args)
+        return rows[0][0] if rows else None
 
     def later(self, sql: str, *args: Any) -> None:
         """A statement that needs no answer: many of them travel together, in their order."""
@@ -142,7 +142,36 @@ class Tx:
             task.cancel()
         return set(self._running)
 
-    async def _run(self, statement: Callable[[], Awaitable[Any]]) -> Any:
+    async def _execute(self, sql: str, args: Sequence[Any]) -> str:
+        if self._statements is None and args:
+            return await self._connection.execute(check(sql), *args)
+        statement = await self._statement(sql)
+        await statement.fetch(*args)
+        return statement.get_statusmsg()
+
+    async def _many(self, sql: str, args: Sequence[Any]) -> None:
+        await self._connection.executemany(check(sql), args)
+
+    async def _fetch(self, sql: str, args: Sequence[Any]) -> list[Any]:
+        if self._statements is None:
+            return await self._connection.fetch(check(sql), *args)
+        return await (await self._statement(sql)).fetch(*args)
+
+    async def _statement(self, sql: str) -> Statement:
+        # Prepared, since the simple protocol takes several statements at once, COMMIT among them.
+        # Most handlers say the same few things for every entry: those are remembered.
+        known = self._statements
+        if known is None:
+            return await self._connection.prepare(check(sql))
+        if (statement := known.get(sql)) is None:
+            if len(known) >= REMEMBERED:
+                known.clear()
+            statement = known[sql] = await self._connection.prepare(check(sql))
+        return statement
+
+    async def _run(
+        self, send: Callable[[str, Sequence[Any]], Awaitable[Any]], sql: str, args: Sequence[Any]
+    ) -> Any:
         if self.failed is not None:
             raise self.failed
         task = asyncio.current_task()
@@ -150,7 +179,7 @@ class Tx:
         self.sent = True
         self._running.add(task)
         try:
-            return await statement()
+            return await send(sql, args)
         except BaseException as error:
             self.failed = self.failed or error
             raise
