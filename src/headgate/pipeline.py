@@ -20,7 +20,6 @@ import random
 import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
@@ -32,7 +31,7 @@ from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
-from headgate.ledger.run import Around, NeedsThread, RunNow, mishap
+from headgate.ledger.run import Around, NeedsThread, RunNow, in_thread, mishap
 from headgate.ledger.settle import Settler
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
@@ -49,6 +48,7 @@ from headgate.model.verdict import (
     Retry,
     Skipped,
     Verdict,
+    checking,
     describe,
     judge,
 )  # fmt: skip
@@ -63,6 +63,7 @@ ERROR_CHARACTERS = 2000
 KEEPERS = 8
 # A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
 Asked = tuple[Step, Callable[[Any], None]]
+Way = Generator[Asked, None, Verdict]
 # Data that Postgres cannot read, an empty cell where there must be none, a CHECK that says no: the
 # same bytes will not pass tomorrow. A missing parent row or a taken key may.
 HOPELESS = ("22", "23502", "23514")
@@ -121,19 +122,25 @@ class Path:
         """Take one entry up to its effects, in a thread. Never raises: the verdict says it."""
         way = self._way(attempt)
         try:
-            for step, take in way:
+            asked, verdict = _advance(way)
+            while asked is not None:
+                step, take = asked
                 try:
                     take(_call(step, attempt))
                 except Exception as error:
-                    way.throw(error)
+                    asked, verdict = _advance(way, error)
+                else:
+                    asked, verdict = _advance(way)
+            self._arrive(attempt, verdict)
         except BaseException as raised:  # a handler may raise anything; its class is its fate
-            if isinstance(raised, RuntimeError) and self._is_in_the_way(raised):
+            if self._is_in_the_way(raised) or self._is_in_the_way(raised.__cause__):
                 raise NeedsThread from raised
             attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
 
-    def _is_in_the_way(self, raised: RuntimeError) -> bool:
+    def _is_in_the_way(self, raised: BaseException | None) -> bool:
         # A quick handler is called on the event loop's thread; its own asyncio.run() fails there.
-        return threading.get_ident() == self._around.thread and "event loop" in str(raised)
+        here = threading.get_ident() == self._around.thread
+        return here and isinstance(raised, RuntimeError) and "event loop" in str(raised)
 
     async def prepare_async(self, attempt: Attempt, deadline_seconds: float) -> None:
         """The same on the event loop, for pipelines with async handlers."""
@@ -151,34 +158,42 @@ class Path:
         way = self._way(attempt)
         # The first step of the way fetches; what came inside its message is here already.
         here = attempt.claim.data is not None
-        asked = next(way, None) if here else await asyncio.to_thread(next, way, None)
+        asked: Asked | None
+        asked, verdict = _advance(way) if here else await in_thread(_advance, way)
         while asked is not None:
+            step, take = asked
             try:
-                await _give(attempt, *asked)
+                await _give(attempt, step, take)
             except Exception as error:
-                asked = way.throw(error)
+                asked, verdict = _advance(way, error)
             else:
-                asked = next(way, None)
+                asked, verdict = _advance(way)
+        self._arrive(attempt, verdict)
 
-    def _way(self, attempt: Attempt) -> Generator[Asked, None, None]:
-        """The way of one entry to its effects. Whoever walks it calls the handlers."""
+    def _way(self, attempt: Attempt) -> Way:
+        """The way of one entry to its effects, and its verdict. Who walks it calls the handlers."""
         verdict = self._gate(attempt.claim)
-        if verdict is None:
-            self._fetch(attempt)
-            attempt.reach("fetched", Point.FETCHED)
-            verdict = self._digest(attempt)
-        if verdict is None:
-            for step in self.declared.validators:
-                with _checking(step):
-                    yield step, _nothing
-            attempt.reach("validated", Point.VALIDATED)
-            for declared, encoder in self._encoders:
-                attempt.count(encoder.label, 0)
-                yield declared.step, partial(self._rows, attempt, encoder)
-            for step in self.declared.transforms:
-                yield step, partial(self._artifacts, attempt, step)
-            reached(Point.HANDLED)
-            verdict = FINALIZED
+        if verdict is not None:
+            return verdict
+        self._fetch(attempt)
+        attempt.reach("fetched", Point.FETCHED)
+        verdict = self._digest(attempt)
+        if verdict is not None:
+            return verdict
+        for step in self.declared.validators:
+            with checking(step.name):
+                yield step, _nothing
+        attempt.reach("validated", Point.VALIDATED)
+        for declared, encoder in self._encoders:
+            attempt.count(encoder.label, 0)
+            yield declared.step, partial(self._rows, attempt, encoder)
+        for step in self.declared.transforms:
+            yield step, partial(self._artifacts, attempt, step)
+        reached(Point.HANDLED)
+        return FINALIZED
+
+    def _arrive(self, attempt: Attempt, verdict: Verdict) -> None:
+        # Not by the way itself: a thread that ran out of time may still be walking it.
         if verdict is FINALIZED:
             attempt.publish(self._effect_key)
         attempt.verdict = verdict
@@ -252,7 +267,7 @@ class Path:
         sizes = {d: s.size for a in using for d, s in (a.spools or {}).items() if d}
         generations = await objects.touch(self._db, self.at.store, sizes)
         if using:
-            await asyncio.to_thread(self._keep, using, generations)
+            await in_thread(self._keep, using, generations)
         for attempt in attempts:
             attempt.staged = True
             if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
@@ -311,7 +326,7 @@ class Path:
         try:
             with obj.open() as body:
                 return self._masker.preview(body.read(512))
-        except OSError:  # the bytes are gone; the verdict is worth more than a look at them
+        except Exception:  # the bytes are gone, say; the verdict is worth more than a look at them
             return None
 
     def _judge_in_commit(self, attempt: Attempt, error: BaseException) -> Verdict:
@@ -343,42 +358,32 @@ def _call(step: Step, attempt: Attempt) -> Any:
     return step.function(*(attempt.object, attempt.run)[: step.takes])
 
 
+def _advance(way: Way, error: Exception | None = None) -> tuple[Asked | None, Verdict]:
+    """Go on, or back with what a handler raised: what is asked next, or how it ended."""
+    try:
+        return (next(way) if error is None else way.throw(error)), FINALIZED
+    except StopIteration as end:
+        return None, end.value
+
+
 async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> None:
     """Call a handler and hand over what it gives: one thing, or slices of an async generator."""
     if not step.is_async:
-        await asyncio.to_thread(lambda: take(_call(step, attempt)))
+        await in_thread(lambda: take(_call(step, attempt)))
         return
     given = _call(step, attempt)
     if not inspect.isasyncgen(given):
-        await asyncio.to_thread(take, await given)
+        await in_thread(take, await given)
         return
     slice_: list[Any] = []
     async for item in given:
         slice_.append(item)
         if len(slice_) == CHUNK:
-            await asyncio.to_thread(take, slice_)
+            await in_thread(take, slice_)
             slice_ = []
     if slice_:
-        await asyncio.to_thread(take, slice_)
+        await in_thread(take, slice_)
 
 
 def _nothing(_: Any) -> None:
     """What a validator gives back."""
-
-
-@contextmanager
-def _checking(step: Step) -> Generator[None]:
-    """What a validator raises is permanent, unless it says that it is not."""
-    try:
-        yield
-    except errors.Retryable:
-        raise
-    except errors.Permanent as error:
-        if type(error) is not errors.Permanent:
-            raise
-        reason = "validation" if error.reason == "permanent" else error.reason
-        raise errors.SchemaError(str(error), reason=reason) from error
-    except Exception as error:
-        raise errors.SchemaError(
-            f"{step.name}: {type(error).__name__}: {error}", reason="validation"
-        ) from error

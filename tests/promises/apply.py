@@ -496,3 +496,26 @@ async def test_a_connection_lost_inside_a_handler_costs_no_attempt(world: World)
     ended = await world.outcomes()
     assert ended == {"finalized": 2, "received:raced": 1}
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
+
+
+async def test_a_deferred_statement_that_waits_for_ever_is_stopped(world: World) -> None:
+    """Somebody holds a row for long: who wants that row is retried, and nobody else waits."""
+    p = world.pipeline()
+    await world.db.execute("CREATE TABLE held (name text PRIMARY KEY, n int)")
+    await world.db.execute("INSERT INTO held VALUES ('mine', 0), ('yours', 0)")
+
+    @p.apply
+    async def later(tx: hg.Transaction, obj: hg.Object) -> None:
+        tx.later("UPDATE held SET n = n + 1 WHERE name = $1", obj.text())
+
+    await world.receive(p, change("a", "mine"), change("b", "yours"))
+    async with world.db.transaction() as somebody:
+        await somebody.execute("SELECT FROM held WHERE name = 'yours' FOR UPDATE")
+        working = asyncio.create_task(world.run(p, apply_seconds=0.3))
+        await until(lambda: _is(world, "SELECT n = 1 FROM held WHERE name = 'mine'"), seconds=60)
+    await working
+    assert await world.rows("SELECT name, n FROM held ORDER BY 1") == [("mine", 1), ("yours", 1)]
+
+
+async def _is(world: World, question: str) -> bool:
+    return await world.val(question)

@@ -468,3 +468,20 @@ async def test_a_removal_that_comes_late_removes_nothing(world: World) -> None:
     await world.run(p)
     assert await world.table("reading", "id", "value") == [(1, "again")]
     assert await world.outcomes() == {"finalized": 1, "skipped:stale": 1}
+
+
+async def test_a_worker_that_registered_anew_settles_under_both_its_numbers(world: World) -> None:
+    """What it took before and after it was buried by mistake may end in one batch: all ends."""
+    p = world.pipeline()
+
+    @p.transform
+    def same(obj: hg.Object) -> dict[str, bytes]:
+        return {"same": obj.read()}
+
+    path = await world.path(p)
+    await world.receive(p, change("before", "1"), change("after", "2"))
+    first = await world.claim(path, await world.worker())
+    second = await world.claim(path, await world.worker())
+    await world.finish(path, [*first, *second])
+    assert await world.outcomes() == {"finalized": 2}
+    assert await world.count("headgate.work") == 0

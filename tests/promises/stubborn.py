@@ -238,17 +238,19 @@ async def test_free_sql_that_hangs_keeps_nobody_from_a_thread(world: World) -> N
     assert {reason for _, reason, _ in await world.quarantined()} == {"deadline_exceeded"}
 
 
-async def test_a_plain_handler_may_run_a_loop_of_its_own(world: World) -> None:
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("kind", ["validate", "transform"])
+async def test_a_plain_handler_may_run_a_loop_of_its_own(world: World, kind: str) -> None:
     """`asyncio.run` inside a plain handler works however quick the handler is, at the first try."""
     p = world.pipeline()
 
-    @p.transform
     def awaiting(obj: hg.Object) -> dict[str, bytes]:
         async def body() -> bytes:
             return obj.read()
 
         return {"copy": asyncio.run(body())}
 
+    (p.validate if kind == "validate" else p.transform)(awaiting)
     for n in range(5):  # it is called in another way once it is known to be quick
         await world.receive(p, *(change(f"{n}-{k}", f"{n}-{k}") for k in range(40)))
         await world.run(p)

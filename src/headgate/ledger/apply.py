@@ -119,11 +119,14 @@ class _Chunks:
 
     async def _flush(self, done: list[Attempt], deferred: Sequence[Deferred]) -> None:
         """Send what was deferred. Whose it was that failed is found by running fewer at once."""
+        limit = asyncio.timeout(self._limit_seconds)
         try:
-            await _send(self._link, deferred)
+            async with limit:
+                await _send(self._link, deferred)
         except _NOBODYS_FAULT:
             raise
-        except _REFUSED as error:
+        except (*_REFUSED, TimeoutError) as raised:
+            error = self._late() if limit.expired() else raised
             _wait_out(self._link, error)
             if len(done) == 1:
                 self.failed.append((done[0], error))
@@ -158,11 +161,15 @@ class _Chunks:
         except BaseException as raised:
             if limit.expired():  # the handler may also raise a TimeoutError of its own
                 _wait_out(self._link, tx.failed or raised)
-                return DeadlineExceeded(f"apply ran longer than {self._limit_seconds:g} s")
+                return self._late()
             error = mishap(raised)
             _wait_out(self._link, tx.failed or error)
             return error
-        return None
+        # It may have swallowed its own cancellation; it was late all the same.
+        return self._late() if limit.expired() else None
+
+    def _late(self) -> DeadlineExceeded:
+        return DeadlineExceeded(f"apply ran longer than {self._limit_seconds:g} s")
 
 
 def _wait_out(link: Link, error: BaseException) -> None:

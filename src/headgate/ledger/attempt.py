@@ -50,7 +50,7 @@ class Attempt:
     Most hold little, and there are many: what an attempt has none of is said by the class.
     """
 
-    verdict: Verdict = FINALIZED
+    verdict: Verdict = Release("unprepared")
     object: Object | None = None
     content: bytes | None = None
     spools: dict[bytes, Spool] | None = None

@@ -106,7 +106,7 @@ BEGIN
         UPDATE headgate.work o SET
             worker = w, fence = o.fence + 1, attempts = o.attempts + 1,
             first_at = coalesce(o.first_at, now_at), claimed_at = now_at
-        WHERE o.ctid = ANY (due || fresh)
+        WHERE o.ctid = ANY (due || fresh) AND o.worker IS NULL
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            nullif(t.first_at, now_at), extract(epoch FROM now_at)::float8, t.due_at IS NOT NULL, t.upstream,
@@ -135,7 +135,7 @@ LANGUAGE plpgsql AS $$
 BEGIN
     batch := nextval('headgate.batch');
     WITH gone AS (
-        DELETE FROM headgate.work g WHERE g.ctid = ANY (ARRAY(
+        DELETE FROM headgate.work g WHERE g.worker = w AND g.ctid = ANY (ARRAY(
             SELECT o.ctid
             FROM unnest(ids, headgate.spread(fences, cardinality(ids))) AS t(id, fence)
             CROSS JOIN LATERAL (

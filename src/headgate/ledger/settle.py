@@ -80,10 +80,12 @@ class Settler:
         left = [s for s in batch if not s.ended]
         while left:
             # Two changes of one uri (under different subjects) cannot both follow the same head.
+            # A worker that was buried and registered anew may hold entries under both its numbers.
             wave: dict[str, Attempt] = {}
             later: list[Attempt] = []
+            worker = left[0].claim.worker
             for s in left:
-                if wave.setdefault(s.claim.uri, s) is not s:
+                if s.claim.worker != worker or wave.setdefault(s.claim.uri, s) is not s:
                     later.append(s)
             await self._settle(list(wave.values()))
             left = later
@@ -104,19 +106,13 @@ class Settler:
                         s.verdict = Release("raced")
             except driver.UniqueViolation as error:
                 _restore(batch, verdicts)
-                if driver.constraint(error) != "publication_head":
+                if not await self._give_way(batch, error):
                     await self._blame(batch, error)
                     return
-                ready = (s for s in batch if isinstance(s.verdict, Finalized))
-                new = [s.publication for s in ready if s.publication is not None]
-                late = await publication.with_heads(self._db, self._at.pipeline, new)
-                for s in batch:
-                    if s.claim.id in late:
-                        s.verdict = Release("raced")
             except _NOBODYS_FAULT:
                 _restore(batch, verdicts)
                 tries += 1
-                await asyncio.sleep(min(0.01 * 2**tries, 1.0) * random.random())
+                await asyncio.sleep(min(0.01 * 2 ** min(tries, 7), 1.0) * random.random())
             except LedgerUnavailable:
                 _restore(batch, verdicts)
                 raise
@@ -127,6 +123,18 @@ class Settler:
         for s in batch:
             s.ended, s.lost = True, s.claim.id in lost
         self._report(batch, lost)
+
+    async def _give_way(self, batch: list[Attempt], error: Exception) -> bool:
+        """Give back first versions whose uri has a head by now, if that is what was violated."""
+        if driver.constraint(error) != "publication_head":
+            return False
+        ready = (s for s in batch if isinstance(s.verdict, Finalized))
+        new = [s.publication for s in ready if s.publication is not None]
+        late = await publication.with_heads(self._db, self._at.pipeline, new)
+        for s in batch:
+            if s.claim.id in late:
+                s.verdict = Release("raced")
+        return bool(late)
 
     async def _blame(self, batch: list[Attempt], error: Exception) -> None:
         """An error of the data is one entry's: halve the batch until it stands alone."""
@@ -187,7 +195,11 @@ class Settler:
 
     async def _rows(self, link: Link, ready: Sequence[Attempt], *, agree: bool = False) -> None:
         made = [(table, _produced(table, ready)) for table in self._tables]
-        share = agree and all(t.is_one_statement(produced) for t, produced in made)
+        share = (
+            agree
+            and not any(s.added for s in ready)  # a column is added under the lock
+            and all(t.is_one_statement(produced) for t, produced in made)
+        )
         if agree and not share:  # all locks before the first row, in the order of the tables
             for table, produced in made:
                 await table.lock(link, produced)

@@ -115,16 +115,17 @@ class Tx:
 
     async def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
         """The first row of a query, or None."""
-        rows = await self._run(self._fetch, sql, args)
-        return rows[0] if rows else None
+        return await self._run(self._fetchrow, sql, args)
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
         """The first value of the first row, or None."""
-        rows = await self._run(self._fetch, sql, args)
-        return rows[0][0] if rows else None
+        row = await self._run(self._fetchrow, sql, args)
+        return None if row is None else row[0]
 
     def later(self, sql: str, *args: Any) -> None:
         """A statement that needs no answer: many of them travel together, in their order."""
+        if self.failed is not None:
+            raise self.failed
         try:
             self.deferred.append((check(sql), args))
         except EffectRefused as error:
@@ -156,6 +157,11 @@ class Tx:
         if self._statements is None:
             return await self._connection.fetch(check(sql), *args)
         return await (await self._statement(sql)).fetch(*args)
+
+    async def _fetchrow(self, sql: str, args: Sequence[Any]) -> Any:
+        if self._statements is None:
+            return await self._connection.fetchrow(check(sql), *args)
+        return await (await self._statement(sql)).fetchrow(*args)
 
     async def _statement(self, sql: str) -> Statement:
         # Prepared, since the simple protocol takes several statements at once, COMMIT among them.

@@ -10,6 +10,8 @@ Time and chance are handed in.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, assert_never
@@ -201,3 +203,21 @@ def judge(
     if attempts >= limit and isinstance(error, errors.Unavailable):
         upstream = error.upstream or reason
     return Retry(due_at, reason, text, upstream)
+
+
+@contextmanager
+def checking(validator: str) -> Generator[None]:
+    """What a validator raises is permanent, unless it says that it is not."""
+    try:
+        yield
+    except errors.Retryable:
+        raise
+    except errors.Permanent as error:
+        if type(error) is not errors.Permanent:
+            raise
+        reason = "validation" if error.reason == "permanent" else error.reason
+        raise errors.SchemaError(str(error), reason=reason) from error
+    except Exception as error:
+        raise errors.SchemaError(
+            f"{validator}: {type(error).__name__}: {error}", reason="validation"
+        ) from error

@@ -110,9 +110,14 @@ class Database:
             # The block is over, and may have committed: a server that dies while the connection
             # is tidied up must not make it look as if it failed. The pool drops such a one.
             with suppress(Exception):
-                if link.lent and not self.pooler:
-                    await raw.reset(timeout=CONNECT_SECONDS)
-                await self._pool.release(raw)
+                try:
+                    if link.lent and not self.pooler:
+                        await raw.reset(timeout=CONNECT_SECONDS)
+                except BaseException:
+                    raw.terminate()  # whatever state it is in, nobody gets it again
+                    raise
+                finally:
+                    await self._pool.release(raw)
 
     @asynccontextmanager
     async def transaction(self, *, idle_seconds: float = IDLE_SECONDS) -> AsyncGenerator[Link]:

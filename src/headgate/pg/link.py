@@ -20,7 +20,8 @@ from headgate.pg.driver import Connection, Record
 SCHEMA = "headgate"
 
 # A schema's name goes into SQL text, string literals and dollar-quoted bodies: no quotes, no $.
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,62}")
+# It is also part of a channel's name, which may have 63 characters.
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,55}")
 _PREFIX = re.compile(r"(?<![\w$.])headgate\.")
 
 _AWAY = frozenset(
@@ -121,7 +122,7 @@ def quoted(schema: str) -> str:
     if not _NAME.fullmatch(schema) or schema.startswith("pg_"):
         raise errors.ConfigError(
             f"the ledger cannot live in a schema called {schema!r}",
-            hint="HEADGATE_SCHEMA: letters, digits, _ and -, at most 63, not starting with pg_",
+            hint="HEADGATE_SCHEMA: letters, digits, _ and -, at most 56, not starting with pg_",
         )
     return f'"{schema}"'
 

@@ -193,6 +193,7 @@ class Lane:
             self.path.prepare(attempt)
         except NeedsThread:
             self._may_be_quick = False
+            attempt.discard()
             self._submit([claim])
             return None
         except Exception as error:

@@ -90,8 +90,8 @@ class Settings:
         "headgate",
         "The schema the ledger lives in.",
         matching(
-            r"(?!pg_)[a-z_][a-z0-9_]{0,62}",
-            "lower-case letters, digits and underscores, up to 63, not beginning with pg_",
+            r"(?!pg_)[a-z_][a-z0-9_]{0,55}",
+            "lower-case letters, digits and underscores, up to 56, not beginning with pg_",
         ),
     )
     home: Path = setting(  # noqa: RUF009 (it is a field)

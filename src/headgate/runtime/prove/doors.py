@@ -16,6 +16,7 @@ import re
 import shlex
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, cast
@@ -29,6 +30,7 @@ DATABASE_PORTS = frozenset({5432, 6432, 3306, 1433, 1521, 27017, 6379})
 _KINDS = {"smtplib": "smtp", "http.client": "http", "ftplib": "ftp", "httpcore": "http"}
 _TOLD_WHEN_SENT = ("smtp", "http")
 _DATABASE = "it is a database, and not the scratch one"
+_UNKNOWN = "whoever listens there is real (say --network if it may be spoken to)"
 _BEYOND = "it is beyond this machine (--network allows it)"
 # A program that is told which database to go to. Without being told it goes to the scratch one.
 _NAMES_DATABASE = re.compile(
@@ -117,9 +119,10 @@ class _Doors:
     def _shut(self, address: Any) -> str | None:
         """Why nobody goes there; None when they may."""
         if isinstance(address, (str, bytes)):
-            if ".s.PGSQL." in os.fsdecode(address):
+            path = os.fsdecode(address)
+            if ".s.PGSQL." in path:
                 return _DATABASE
-            return None
+            return None if self._network or _is_scratch(path) else _UNKNOWN
         host, port = cast("Sequence[Any]", address)[:2]
         if port in DATABASE_PORTS:
             return _DATABASE
@@ -148,6 +151,12 @@ def _kind() -> str:
             return kind
         frame = frame.f_back
     return "socket"
+
+
+def _is_scratch(path: str) -> bool:
+    """A socket without a name, or in a folder that ends with this process."""
+    folders = (tempfile.gettempdir(), os.getcwd())
+    return not path or any(os.path.abspath(path).startswith(f + os.sep) for f in folders)
 
 
 def _addresses(dsn: str) -> set[str]:
