@@ -17,7 +17,7 @@ from .compare import Difference, Spared, differences
 from .ground import Ground
 from .play import Played, Script, played
 from .state import Record
-from .trace import Divergence, first_difference
+from .trace import Divergence, first_difference, sending_lines
 from .world import Kind, World, reference
 
 Cause = Literal[
@@ -129,6 +129,10 @@ class Inquiry:
             return
         split = await self._divergence(end.world)
         at = _witnessed(cause, end) if split is None else Line(split.file, split.line, split.code)
+        if at is None and d.what == "rows" and self._path.exists():
+            # Every path was the same: it is what was sent that differs in its effect.
+            sent = sending_lines(self._path)
+            at = Line(*sent.pop()) if len(sent) == 1 else None
         self._add(cause, d, end.world, at, split=split)
 
     async def _divergence(self, world: World) -> Divergence | None:

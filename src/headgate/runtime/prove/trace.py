@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import re
 import sys
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -156,6 +157,15 @@ def first_difference(left: Path, right: Path) -> Divergence | None:
             file, line, code, name, one, other = found
             return Divergence(file, line, code, name, one, other, handler, uri)
     return None
+
+
+_SENDS = re.compile(r"\.(?:execute|executemany|later|fetch|fetchrow|fetchval)\(")
+
+
+def sending_lines(path: Path) -> set[tuple[str, int, str]]:
+    """The lines on the way of any handler that send SQL."""
+    steps = (step for walk in _walks(path).values() for step in walk)
+    return {(step[0], step[1], step[2]) for step in steps if _SENDS.search(step[2])}
 
 
 Walk = list[list[Any]]
