@@ -35,10 +35,6 @@ def canonical(value: Json) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def _hash(domain: bytes, value: Json) -> bytes:
-    return hashlib.sha256(b"headgate:" + domain + b":1\0" + canonical(value)).digest()
-
-
 def occurrence(envelope: Envelope) -> tuple[str, str | int]:
     """What makes this change this change and no other one of the same uri.
 
@@ -138,7 +134,8 @@ class EffectKey:
 
 def params_digest(params: Mapping[str, Any]) -> bytes:
     """A pipeline's parameters as a digest. Fractions are hashed by their shortest text."""
-    return _hash(b"params", _plain(params, "params"))
+    plain = canonical(_plain(params, "params"))
+    return hashlib.sha256(b"headgate:params:1\0" + plain).digest()
 
 
 def _plain(value: Any, where: str) -> Json:

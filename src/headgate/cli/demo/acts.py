@@ -80,6 +80,7 @@ async def _race(stage: Stage, world: World, plan: Plan, truth: Truth, db: Databa
         return max(gate.standing.pending, post.released - least)
 
     async def unharmed() -> bool:
+        # Two runners, each at its own pace: there is no one event to wait for.
         while any(n.standing.delivered < plan.turn for n in naive):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
         for n in naive:

@@ -99,7 +99,8 @@ class Headgate:
         for n, file in enumerate(post.plan.deliveries):
             await post.wait_for(n)
             if (kill := post.plan.kills.get(n)) is not None:
-                # It is told in batches, a little later than the others.
+                # It is told in batches, a little later than the others, and not for our sake: a
+                # dozen short looks are simpler than an event for each delivery.
                 while self.standing.delivered <= n:  # noqa: ASYNC110
                     await asyncio.sleep(0.001)
                 await self._kill(file, kill)
