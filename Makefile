@@ -7,6 +7,7 @@ BIN := .venv/bin
 JOBS ?= 2
 READY := .venv/ready
 BENCH_READY := .venv-bench/ready
+AWS_READY := .venv-aws/ready
 
 # Without export the script would look for uv itself and miss an explicit `make UV=`.
 ifneq ($(origin UV),undefined)
@@ -25,7 +26,7 @@ demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 	$(BIN)/headgate demo $(ARGS)
 
 .PHONY: test
-test: $(READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=2 at a time)
+test: $(READY) $(AWS_READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=2 at a time)
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 .PHONY: check
@@ -84,19 +85,29 @@ $(READY): requirements.lock pyproject.toml src/headgate/_version.py scripts/venv
 ifneq ($(shell cat $(BENCH_READY) 2>/dev/null),$(realpath .))
 .PHONY: $(BENCH_READY)
 endif
-$(BENCH_READY): bench/requirements.lock bench/venv | $(READY)
-	@bench/venv
+$(BENCH_READY): bench/requirements.lock scripts/venv-beside | $(READY)
+	@scripts/venv-beside .venv-bench bench/requirements.lock
+
+# The cloud that tests talk to: an emulator of AWS, on loopback, in an environment of its own.
+ifneq ($(shell cat $(AWS_READY) 2>/dev/null),$(realpath .))
+.PHONY: $(AWS_READY)
+endif
+$(AWS_READY): tests/aws/requirements.lock scripts/venv-beside | $(READY)
+	@scripts/venv-beside .venv-aws tests/aws/requirements.lock
 
 .PHONY: lock
 lock: ## Resolve the dependencies anew into the locks (needs uv; ARGS=--upgrade for newer ones)
 	@command -v uv >/dev/null || { echo "make lock needs uv: python3 -m pip install uv" >&2; exit 1; }
-	@uv pip compile pyproject.toml --group dev --extra arrow --python-version 3.11 --universal \
+	@uv pip compile pyproject.toml --group dev --all-extras --python-version 3.11 --universal \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
 	    --output-file requirements.lock
 	@uv pip compile bench/requirements.in --python-version 3.11 --universal \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
 	    --output-file bench/requirements.lock
-	@echo "requirements.lock and bench/requirements.lock are up to date"
+	@uv pip compile tests/aws/requirements.in --python-version 3.11 --universal \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
+	    --output-file tests/aws/requirements.lock
+	@echo "requirements.lock, bench/requirements.lock and tests/aws/requirements.lock are up to date"
 
 .PHONY: clean
 clean: ## Remove what was built and cached (.venv and .headgate stay)
