@@ -6,6 +6,7 @@ stand for different ones. What makes a change *this* change is its occurrence (s
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
@@ -96,6 +97,19 @@ class Envelope(BaseModel):
                 "data": data,
             },
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A record that is no envelope, and why. Its bytes are kept; nothing of them is believed.
+
+    `reason` is stable and documented, `field` says where in the record.
+    """
+
+    reason: str
+    field: str
+    text: str
+    raw: bytes
 
 
 # What a document may say, and what goes without saying.

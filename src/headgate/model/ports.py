@@ -6,13 +6,13 @@ from its worker threads, a slice of entries at a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
-from .envelope import Envelope, Kind, Strength
+from .envelope import Envelope, Kind, Refused, Strength
 
 
 class Spool(Protocol):
@@ -126,21 +126,16 @@ class Scan:
 
 
 class Source(Protocol):
-    """Something that tells us about changes and lets us read the objects it told us about."""
+    """Something that tells us about changes and lets us read the objects it told us about.
+
+    How it tells is one of four ways: we look and compare (`Polled`), it goes on from where we left
+    off (`Followed`), a queue hands us messages (`Wired`), or others call us (`Pushed`).
+    """
 
     name: str
-    every_seconds: float
 
     def check(self) -> None:
         """Raise `UsageError` when this source cannot work as declared (there is no such folder)."""
-        ...
-
-    def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
-        """Compare what is there with what is known. Raises `Unavailable` rather than guess."""
-        ...
-
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
-        """The change as an envelope, once the ledger has numbered it."""
         ...
 
     def owns(self, uri: str) -> bool:
@@ -152,4 +147,82 @@ class Source(Protocol):
 
         Raises `ObjectMissing`, `PermissionDenied`, `ObjectChanged`, `Unavailable`.
         """
+        ...
+
+
+@runtime_checkable
+class Polled(Source, Protocol):
+    """A source we look at every so often and compare with what the ledger knows of it."""
+
+    every_seconds: float
+
+    def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
+        """Compare what is there with what is known. Raises `Unavailable` rather than guess."""
+        ...
+
+    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+        """The change as an envelope, once the ledger has numbered it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """What a followed source told next, and where to go on once that is durable."""
+
+    told: Sequence[Envelope | Refused]
+    checkpoint: str
+
+
+@runtime_checkable
+class Followed(Source, Protocol):
+    """A source with one place to go on from: a stream of events, a clock."""
+
+    def follow(self, checkpoint: str | None) -> AsyncIterator[Advance | None]:
+        """Everything after the checkpoint, for ever; None whenever there is nothing to tell yet.
+
+        The checkpoint moves in the transaction that admits what was told. Raises `Unavailable`;
+        it is then followed again from the last checkpoint that was kept.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """One message of a queue. `handle` acknowledges this delivery of it and no other."""
+
+    id: str
+    body: bytes
+    handle: str
+    times: int = 1
+    sent_at: datetime | None = None
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+class Wire(Protocol):
+    """A queue of deliveries. What is not acknowledged comes again."""
+
+    async def receive(self) -> Sequence[Delivery]:
+        """Wait for deliveries, some seconds at most. Raises `Unavailable`."""
+        ...
+
+    async def ack(self, deliveries: Sequence[Delivery]) -> Sequence[Delivery]:
+        """These are durable with us: never again. Those that could not be acknowledged."""
+        ...
+
+    async def later(self, deliveries: Sequence[Delivery], seconds: float) -> None:
+        """Show them again after a while."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Wired(Source, Protocol):
+    """A source that tells through a queue; `queue` names it to `transports.open_wire`."""
+
+    queue: str
+    dead_letters: str | None
+
+    def read(self, delivery: Delivery, received_at: datetime) -> Sequence[Envelope | Refused]:
+        """What one message tells. One bad record never costs its neighbours. Never raises."""
         ...

@@ -15,7 +15,7 @@ from time import perf_counter
 from headgate.errors import LedgerUnavailable, Unavailable
 from headgate.ledger import inbox
 from headgate.model.pipeline import Pipeline
-from headgate.model.ports import Change, Source
+from headgate.model.ports import Change, Polled
 from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, SCAN_SECONDS, emit
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
@@ -36,7 +36,7 @@ class Quiet:
 class Watcher:
     """Watches one source of one pipeline."""
 
-    def __init__(self, db: Database, number: int, source: Source) -> None:
+    def __init__(self, db: Database, number: int, source: Polled) -> None:
         self._db = db
         self._number = number
         self._source = source
@@ -118,8 +118,8 @@ class Watcher:
 
 
 def watchers(db: Database, pipeline: Pipeline, number: int) -> Sequence[Watcher]:
-    """A watcher for each of a pipeline's sources."""
-    return [Watcher(db, number, source) for source in pipeline.sources]
+    """A watcher for each source that is polled."""
+    return [Watcher(db, number, s) for s in pipeline.sources if isinstance(s, Polled)]
 
 
 def count(queue: str, receipt: inbox.Receipt) -> None:

@@ -19,7 +19,7 @@ from typing import Protocol
 from headgate.errors import ObjectMissing, Unavailable
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
-from headgate.model.ports import Change, Known, Source
+from headgate.model.ports import Change, Known, Polled
 
 from .expect import raised
 
@@ -30,7 +30,7 @@ class World(Protocol):
     """The other side of a source: what is there, and how to change it. It starts empty."""
 
     @property
-    def source(self) -> Source:
+    def source(self) -> Polled:
         """The source under test; always the same one."""
         ...
 

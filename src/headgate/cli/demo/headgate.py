@@ -19,7 +19,7 @@ from pathlib import Path
 
 from headgate.errors import HeadgateError
 from headgate.ledger import inbox
-from headgate.model.ports import Change, Known, Source
+from headgate.model.ports import Change, Known, Polled
 from headgate.pg import Database
 from headgate.runtime import station
 from headgate.runtime.load import load
@@ -55,7 +55,7 @@ class Headgate:
     standing: Standing
     _process: Process | None = None
     _pipeline: int = 0
-    _source: Source | None = None
+    _source: Polled | None = None
     _known: dict[str, Known] = field(default_factory=dict[str, Known])
     _told: set[str] = field(default_factory=set[str])
 
@@ -63,9 +63,10 @@ class Headgate:
     async def started(self) -> AsyncGenerator[None]:
         """It runs and is ready to work. However this ends, no process is left behind."""
         (pipeline,) = load(str(self.world.folder / "rain.py"))
-        self._source = pipeline.sources[0]
+        (source,) = [s for s in pipeline.sources if isinstance(s, Polled)]
+        self._source = source
         self._pipeline = (await station.register(self.db, pipeline)).pipeline
-        self._known = await inbox.known(self.db, self._pipeline, self._source.name)
+        self._known = await inbox.known(self.db, self._pipeline, source.name)
         # What it was told in an earlier run it has to have from the start.
         self._told = {f for f in self.world.files if self._uri(f) in self._known}
         self._log.unlink(missing_ok=True)
