@@ -1,4 +1,4 @@
-"""Ways to make us talk to a machine that is none of the sender's business. `{port}` is a canary's."""
+"""Ways to make us talk to a machine that is not the sender's. `{port}` is a canary's."""
 
 from __future__ import annotations
 

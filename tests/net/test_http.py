@@ -22,7 +22,7 @@ from headgate.errors import (
 )
 from headgate.model.secret import env
 from headgate.net.guard import Guard
-from headgate.net.http import Answer, Client, Limits
+from headgate.net.http import Answer, Client, Headers, Limits
 from headgate.net.retry_after import LONGEST_SECONDS, delay_of
 
 QUICK = Limits(connect_seconds=1.0, read_seconds=1.0)
@@ -146,7 +146,9 @@ async def test_packed_bodies_are_unpacked(encoding: str, pack: Callable[[bytes],
 BOMB = b"\0" * (64 << 20)
 
 
-@pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+@pytest.mark.parametrize(
+    ("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)]
+)
 async def test_a_bomb_is_defused(encoding: str, pack: Callable[[bytes], bytes]) -> None:
     """Sixty kilobytes that unpack to sixty megabytes end as an error, long before that."""
     packed = pack(BOMB)
@@ -174,9 +176,9 @@ async def test_a_body_that_cannot_be_unpacked_is_an_error(
     encoding: str, body: bytes, kind: type[HeadgateError]
 ) -> None:
     """What was not asked for (brotli bombs too), is damaged or cut is never handed on as data."""
-    with speaking(answering("200 OK", body, Content_Encoding=encoding)) as web:
-        with pytest.raises(kind):
-            await read(web.url)
+    packed = answering("200 OK", body, Content_Encoding=encoding)
+    with speaking(packed) as web, pytest.raises(kind):
+        await read(web.url)
 
 
 def test_retry_after_is_read_in_both_forms() -> None:
@@ -200,10 +202,12 @@ async def test_a_throttled_answer_carries_its_delay() -> None:
         assert (error.value.delay_seconds, error.value.upstream) == (7, web.url)
 
 
-async def follow(first: Web, headers: dict[str, object], guard: Guard) -> Answer:
-    async with Client(QUICK, guard=guard) as client:
-        async with client.ask(first.url, headers=headers, trusted=True) as answer:  # type: ignore[arg-type]
-            return answer
+async def follow(first: Web, headers: Headers, guard: Guard) -> Answer:
+    async with (
+        Client(QUICK, guard=guard) as client,
+        client.ask(first.url, headers=headers, trusted=True) as answer,
+    ):
+        return answer
 
 
 async def test_credentials_stay_behind_when_the_host_changes(
@@ -211,7 +215,7 @@ async def test_credentials_stay_behind_when_the_host_changes(
 ) -> None:
     """A redirect within the host keeps the token; one to another host gets what is harmless."""
     monkeypatch.setenv("FEED_TOKEN", "hush")
-    headers: dict[str, object] = {
+    headers: Headers = {
         "Authorization": env("FEED_TOKEN", prefix="Bearer "),
         "X-Api-Key": "hush",
         "Cookie": "session=hush",
@@ -234,18 +238,20 @@ async def test_credentials_stay_behind_when_the_host_changes(
 
 async def test_redirects_end() -> None:
     """A circle of redirects is an error, not a hang."""
-    with speaking(answering("302 Found", Location="/again")) as web:
-        with pytest.raises(Permanent, match="redirects more than 10 times"):
-            await read(web.url)
+    circle = answering("302 Found", Location="/again")
+    with speaking(circle) as web, pytest.raises(Permanent, match="redirects more than 10 times"):
+        await read(web.url)
     assert len(web.asked) == 11
 
 
 async def test_a_redirect_to_another_port_of_the_operators_host_is_guarded() -> None:
     """Only the server the operator named is free, not everything that runs beside it."""
-    with speaking(answering("200 OK")) as beside:
-        with speaking(answering("302 Found", Location=beside.url)) as web:
-            with pytest.raises(PermissionDenied) as error:
-                await read(web.url)
+    with (
+        speaking(answering("200 OK")) as beside,
+        speaking(answering("302 Found", Location=beside.url)) as web,
+        pytest.raises(PermissionDenied) as error,
+    ):
+        await read(web.url)
     assert error.value.reason == "egress_refused"
     assert not beside.asked
 

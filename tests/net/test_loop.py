@@ -75,7 +75,9 @@ async def hang():
 threading.Thread(target=lambda: loop.wait(hang()), daemon=True).start()
 loop.wait(asyncio.sleep(0.05))
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=20
+    )
     assert done.stdout.split() == ["cancelled", "closed"]
     assert "Unclosed" not in done.stderr
     assert done.returncode == 0

@@ -8,6 +8,7 @@ import hashlib
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from tests.net.webs import Asked, Web, say, speaking
@@ -437,7 +438,9 @@ def test_headers_and_secrets_are_sent(monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://a.example/", {"headers": {"X": "y\r\nZ: z"}}),
     ],
 )
-def test_a_mistake_is_found_when_it_is_written(url: str | list[str], options: dict) -> None:  # type: ignore[type-arg]
+def test_a_mistake_is_found_when_it_is_written(
+    url: str | list[str], options: dict[str, Any]
+) -> None:
     """A declaration that cannot work fails at import, and shows no password."""
     with pytest.raises(PipelineError) as error:
         Http(url, **options)

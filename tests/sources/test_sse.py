@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from itertools import islice
+from datetime import UTC, datetime
+from itertools import islice, pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.net.webs import Asked, say, speaking
+from tests.net.webs import Asked, Speaking, say, speaking
 
 from headgate.errors import ObjectMissing, PipelineError, Unavailable
 from headgate.model.envelope import Envelope, Refused
@@ -57,7 +59,7 @@ def test_the_format_is_read_as_the_standard_says() -> None:
 def test_it_does_not_matter_where_the_bytes_are_cut(cuts: list[int]) -> None:
     """Also in the middle of CRLF, of the BOM, of a character."""
     places = [0, *sorted(cuts), len(STREAM)]
-    chunks = [STREAM[a:b] for a, b in zip(places, places[1:], strict=False)]
+    chunks = [STREAM[a:b] for a, b in pairwise(places)]
     assert parse(*chunks) == EVENTS
 
 
@@ -94,7 +96,7 @@ def test_an_event_without_end_is_not_gathered(ends: bytes) -> None:
     assert second == fourth == Event(b"good")
 
 
-def stream(*parts: bytes, stay: bool = False):  # type: ignore[no-untyped-def]
+def stream(*parts: bytes, stay: bool = False) -> Speaking:
     """A server that sends these parts and then hangs up, or stays silent."""
 
     async def speak(asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -108,10 +110,12 @@ def stream(*parts: bytes, stay: bool = False):  # type: ignore[no-untyped-def]
     return speak
 
 
-async def told(source: ServerSentEvents, count: int, checkpoint: str | None = None) -> list[Advance]:
+async def told(
+    source: ServerSentEvents, count: int, checkpoint: str | None = None
+) -> list[Advance]:
     """Follow until so many events were told."""
     advances: list[Advance] = []
-    async with aclosing(source.follow(checkpoint)) as steps:  # type: ignore[type-var]
+    async with aclosing(source.follow(checkpoint)) as steps:
         async for step in steps:
             if step is not None:
                 advances.append(step)
@@ -202,15 +206,17 @@ async def test_an_event_that_is_too_large_is_refused_and_the_rest_goes_on() -> N
     assert advances[-1].checkpoint == "2"
 
 
-async def test_204_ends_it() -> None:
+async def test_204_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that has no more to say is not asked again."""
 
     async def over(_: Asked, writer: asyncio.StreamWriter) -> None:
         say(writer, "204 No Content")
 
+    monkeypatch.setattr("headgate.sources.sse.QUIET_SECONDS", 0.01)
+    monkeypatch.setattr("headgate.sources.sse.RETRY_SECONDS", 0.01)
     with speaking(over) as web:
-        steps = [step async for step in ServerSentEvents(web.url).follow("5")]
-    assert steps == []
+        async with aclosing(ServerSentEvents(web.url).follow("5")) as steps:
+            assert [await anext(steps) for _ in range(5)] == [None] * 5
     assert len(web.asked) == 1
 
 
@@ -230,9 +236,8 @@ async def test_what_cannot_be_followed_is_unavailable(status: str, kind: str, sa
         to = "http://169.254.169.254/"
         say(writer, status, Content_Type=kind, Retry_After="9", Location=to)
 
-    with speaking(speak) as web:
-        with pytest.raises(Unavailable, match=said) as error:
-            await told(ServerSentEvents(web.url), 1)
+    with speaking(speak) as web, pytest.raises(Unavailable, match=said) as error:
+        await told(ServerSentEvents(web.url), 1)
     assert error.value.delay_seconds == (9 if "503" in status else None)
 
 
@@ -248,7 +253,7 @@ async def test_quiet_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """While there is nothing to tell the runtime hears None, and knows that it is up to date."""
     monkeypatch.setattr("headgate.sources.sse.QUIET_SECONDS", 0.02)
     with speaking(stream(b": hello\n\n", stay=True)) as web:
-        async with aclosing(ServerSentEvents(web.url).follow(None)) as steps:  # type: ignore[type-var]
+        async with aclosing(ServerSentEvents(web.url).follow(None)) as steps:
             heard = [await anext(steps) for _ in range(3)]
     assert heard == [None, None, None]
 
@@ -256,7 +261,7 @@ async def test_quiet_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_an_id_alone_moves_the_checkpoint() -> None:
     """A server may tell its place without telling anything else."""
     with speaking(stream(b"id: 41\n\nid: 42\n\n")) as web:
-        async with aclosing(ServerSentEvents(web.url).follow(None)) as steps:  # type: ignore[type-var]
+        async with aclosing(ServerSentEvents(web.url).follow(None)) as steps:
             async for step in steps:
                 if step is not None and step.checkpoint == "42":
                     assert step.told == []
@@ -271,8 +276,6 @@ def test_an_event_cannot_be_read_twice() -> None:
 
 
 def _without_data() -> Envelope:
-    from datetime import UTC, datetime
-
     now = datetime(2024, 5, 1, tzinfo=UTC)
     return Envelope(
         event_id="1",
@@ -298,7 +301,7 @@ def _without_data() -> Envelope:
         ("http://feed.example/", {"max_event_bytes": 0}),
     ],
 )
-def test_a_mistake_is_found_when_it_is_written(url: str, options: dict) -> None:  # type: ignore[type-arg]
+def test_a_mistake_is_found_when_it_is_written(url: str, options: dict[str, Any]) -> None:
     """A declaration that cannot work fails at import."""
     with pytest.raises(PipelineError) as error:
         ServerSentEvents(url, **options)
