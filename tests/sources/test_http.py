@@ -6,6 +6,7 @@ import asyncio
 import gzip
 import hashlib
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -234,6 +235,12 @@ def test_a_server_that_asks_for_patience_gets_it() -> None:
         assert len(web.asked) == 1
         site.set("/a", "200 OK", b"1")
         assert len(source.scan({}, NOW + timedelta(seconds=60)).changes) == 1
+        site.set("/a", "503 Away", Retry_After="60")
+        asked = len(web.asked)
+        for said in ("503", "left alone"):
+            with pytest.raises(Unavailable, match=said):
+                list(source.fetch(envelope(source, web)))
+        assert len(web.asked) == asked + 1
 
 
 def test_redirects_keep_the_address_that_was_written() -> None:
@@ -445,3 +452,12 @@ def test_a_mistake_is_found_when_it_is_written(
     with pytest.raises(PipelineError) as error:
         Http(url, **options)
     assert "hush" not in str(error.value)
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without aiohttp a web source can be declared, and its check says what to install."""
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    for source in (Http("http://a.example/"), hg.ServerSentEvents("http://a.example/")):
+        with pytest.raises(ConfigError) as error:
+            source.check()
+        assert error.value.hint == "pip install 'headgate[http]'"
