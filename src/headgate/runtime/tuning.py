@@ -22,3 +22,8 @@ class Tuning:
     anchor_seconds: float = 60.0
     grace_seconds: float = 86400.0
     max_wait_seconds: float = 60.0
+    error_budget: float = 0.05
+    error_budget_seconds: float = 600.0
+    incident_hook: str = ""
+    incident_seconds: float = 900.0
+    env: str = ""
