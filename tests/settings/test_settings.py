@@ -90,6 +90,7 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "schema": "s",
         "env": "dev",
         "error_budget": "0.5",
+        "incident_hook": "page someone",
     }
     by_environment = load(tmp_path, {variable(name): value for name, value in values.items()})
     text = "".join(f'{name} = "{value}"\n' for name, value in values.items() if not value.isdigit())
