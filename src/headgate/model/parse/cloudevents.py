@@ -18,13 +18,13 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from ..envelope import Envelope, ordinal
+from ..output import is_trace
 from ..uri import quoted
 from .result import Bad, Path
 from .shape import Text, Time, fitting, shaped, unbase64
 
 OWN = "headgate.object."  # the beginning of the types we write
 _JSON = re.compile(r"(?i)\s*[^/]+/(?:json|[^;]+\+json)\s*(?:;.*)?").fullmatch
-_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
 
 
 class _Event(msgspec.Struct):
@@ -117,7 +117,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
     for name in ("subject", "dataschema", "source"):
         if value := getattr(told, name):
             metadata[name] = value
-    if told.traceparent and not _TRACE(told.traceparent):
+    if told.traceparent and not is_trace(told.traceparent):
         metadata["traceparent"] = told.traceparent
     return Envelope(
         event_id=told.id,
@@ -140,7 +140,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
 
 def trace(told: _Event) -> str | None:
     """The trace context of the distributed tracing extension."""
-    return told.traceparent if told.traceparent and _TRACE(told.traceparent) else None
+    return told.traceparent if told.traceparent and is_trace(told.traceparent) else None
 
 
 def _sequence(told: _Event, path: Path) -> str | None:

@@ -82,7 +82,10 @@ class Reading:
             return
         shape = shape_of(value)
         if shape is None or shape not in shapes:
-            self._unknown(value, shape, path)
+            for problem in read.problems[:1]:
+                self._refuse(problem, path)
+                return
+            self._unknown(shape, path)
         elif shape == "s3":
             self._records(value, read, path)
         else:
@@ -99,7 +102,7 @@ class Reading:
             self._cloudevent(event, path, lambda: self._loaded(self.raw, (*path, "data")))
 
         if self.provider is not None and "cloudevents" not in PROVIDERS[self.provider]:
-            self._unknown(None, "cloudevents", ())
+            self._unknown("cloudevents", ())
         else:
             self._try(read, None, (), self.raw)
 
@@ -268,7 +271,7 @@ class Reading:
         said = where((*path, *problem.path))
         self.out.records.append(Refused(problem.reason, said, problem.text, self.raw))
 
-    def _unknown(self, value: Any, shape: str | None, path: Path) -> None:
+    def _unknown(self, shape: str | None, path: Path) -> None:
         error = _unknown_shape(shape, path, self.provider)
         self._refuse(Problem(error.reason, (), error.text), path)
 

@@ -56,10 +56,14 @@ def bad(error: msgspec.ValidationError, path: Path) -> Bad:
     steps = tuple(int(n) if n else name for name, n in _STEP.findall(told))
     if named := _NAMED.search(text):
         steps = (*steps, named[1])
-    reason: Reason = next((r for mark, r in _REASONS if mark in text), "wrong_type")
-    if reason == "too_long" and steps[-1:] == ("uri",):
-        reason = "uri_too_long"
-    return Bad(reason, (*path, *steps), text)
+    return Bad(_reason(text, steps), (*path, *steps), text)
+
+
+def _reason(text: str, steps: Path) -> Reason:
+    for mark, reason in _REASONS:
+        if mark in text:
+            return "uri_too_long" if reason == "too_long" and steps[-1:] == ("uri",) else reason
+    return "wrong_type"
 
 
 def instant(value: Any, path: Path) -> datetime:
