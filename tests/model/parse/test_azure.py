@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.model.parse.documents import THEN_AT, blob, cloudevent, grid, one, read, refused
 
 from headgate.model.identity import change_key, occurrence
 from headgate.model.parse import Handshake
-from tests.model.parse.documents import THEN_AT, blob, cloudevent, grid, one, read, refused
 
 URI = "https://acct.blob.core.windows.net/rain/in/a%20b.csv"
 VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
@@ -66,7 +66,9 @@ def test_the_handshake_is_answered_with_its_code():
     assert refused([grid(VALIDATION, {"a": 1})]) == ("missing_field", "[0].data.validationCode")
 
 
-@pytest.mark.parametrize("kind", ["BlobTierChanged", "DirectoryCreated", "LifecyclePolicyCompleted"])
+@pytest.mark.parametrize(
+    "kind", ["BlobTierChanged", "DirectoryCreated", "LifecyclePolicyCompleted"]
+)
 def test_what_is_not_about_a_blob_is_ignored(kind: str):
     assert read([grid(f"Microsoft.Storage.{kind}")]).ignored == [f"azure:Microsoft.Storage.{kind}"]
     assert read(as_cloudevent(f"Microsoft.Storage.{kind}")).ignored

@@ -7,8 +7,6 @@ from typing import Any
 
 import orjson
 import pytest
-
-from headgate.model.identity import change_key, is_newer, occurrence
 from tests.model.parse.documents import (
     MD5,
     THEN_AT,
@@ -19,6 +17,8 @@ from tests.model.parse.documents import (
     refused,
     resource,
 )
+
+from headgate.model.identity import change_key, is_newer, occurrence
 
 GENERATION = "1777636800000001"
 TYPE = "google.cloud.storage.object.v1."

@@ -9,12 +9,11 @@ import orjson
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.model.parse.documents import NOW, one, read, record, records, refused, sns
 
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.parse import parse
 from headgate.model.parse.strict import DEPTH, careful, load
-
-from tests.model.parse.documents import NOW, one, read, record, records, refused, sns
 
 MEG = 1 << 20
 CASES: list[tuple[bytes, str]] = [

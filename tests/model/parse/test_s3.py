@@ -9,12 +9,22 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.model.parse.documents import (
+    MD5,
+    NOW,
+    THEN_AT,
+    bridged,
+    one,
+    read,
+    record,
+    records,
+    refused,
+    sns,
+)
 
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.identity import change_key, occurrence
 from headgate.model.parse import s3
-
-from tests.model.parse.documents import MD5, NOW, THEN_AT, bridged, one, read, record, records, refused, sns
 
 ROUTES = {
     "direct": records,
@@ -252,7 +262,9 @@ def test_a_record_without_an_id_or_an_order_is_still_the_same_when_told_again():
     first, again = one(records(told)), one(records(told))
     assert first.event_id.startswith("sha256:")
     assert change_key(first) == change_key(again)
-    assert change_key(first) != change_key(one(records(told | {"eventTime": "2026-05-02T12:00:00Z"})))
+    assert change_key(first) != change_key(
+        one(records(told | {"eventTime": "2026-05-02T12:00:00Z"}))
+    )
 
 
 def test_two_buckets_never_share_a_uri():

@@ -21,7 +21,7 @@ from ..envelope import Envelope, ordinal
 from ..output import is_trace
 from ..uri import quoted
 from .result import Bad, Path
-from .shape import Text, Time, fitting, shaped, unbase64
+from .shape import Text, Time, fitting, shaped, timely, unbase64
 
 OWN = "headgate.object."  # the beginning of the types we write
 _JSON = re.compile(r"(?i)\s*[^/]+/(?:json|[^;]+\+json)\s*(?:;.*)?").fullmatch
@@ -82,18 +82,19 @@ def binary(headers: Mapping[str, str], content: bytes) -> CloudEvent:
     for header, value in headers.items():
         name = header.lower()
         if name == "content-type":
-            context["datacontenttype"] = value
+            context["datacontenttype"] = _plain(value.encode(errors="surrogatepass"), (name,))
         elif name.startswith("ce-"):
-            context[name.removeprefix("ce-")] = _unquoted(value, (name,))
+            quoted_bytes = value.encode(errors="surrogatepass")
+            context[name.removeprefix("ce-")] = _plain(unquote_to_bytes(quoted_bytes), (name,))
     context.pop("data", None)
     context.pop("data_base64", None)
     return CloudEvent(_checked(context, ()), None, content)
 
 
-def _unquoted(value: str, path: Path) -> str:
+def _plain(value: bytes, path: Path) -> str:
     try:
-        text = unquote_to_bytes(value.encode()).decode()
-    except UnicodeError:
+        text = value.decode()
+    except UnicodeDecodeError:
         raise Bad("invalid_utf8", path, "unquoted, it is no UTF-8") from None
     if "\0" in text:
         raise Bad("nul", path, "unquoted, there is a NUL in it")
@@ -127,7 +128,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
         uri=fitting(f"cloudevent:{quoted(told.source)}/{about}", (*path, "subject")),
         size=None if event.content is None else len(event.content),
         content_type=told.datacontenttype or (None if event.value is None else "application/json"),
-        event_time=told.time or received_at,
+        event_time=timely(told.time, (*path, "time")) if told.time else received_at,
         clock="producer" if told.time else "received",
         received_at=received_at,
         sequence=_sequence(told, path),

@@ -20,7 +20,7 @@ from ..output import is_trace
 from ..uri import PROVIDERS, SCHEMES, normal_uri, object_uri, split_uri
 from .etag import etag
 from .result import Bad, Path
-from .shape import bad, fitting, instant, shaped
+from .shape import bad, fitting, instant, shaped, timely
 
 _REMOVED = re.compile(r"(?i)remove|delet|expir").search
 
@@ -57,6 +57,7 @@ def envelope(document: dict[str, Any], received_at: datetime, path: Path) -> Env
         metadata.setdefault("trace_id", derived.trace_id)
     try:
         made = msgspec.convert(fields, Envelope)
+        timely(made.event_time, (*path, "event_time"))
         if derived.idempotency_key and derived.idempotency_key != change_key(made).hex():
             metadata.setdefault("sender_key", derived.idempotency_key)
             made = msgspec.structs.replace(made, metadata=metadata)

@@ -18,7 +18,7 @@ from ..envelope import Envelope, Kind, Strength
 from ..uri import object_uri
 from .etag import etag
 from .result import Bad, Ignored, Path
-from .shape import Count, Text, Time, fingerprinted, fitting, shaped
+from .shape import Count, Text, Time, fingerprinted, fitting, shaped, timely
 
 # About an object, but not about its content. The part behind the group is left out: any of them.
 OTHER = (
@@ -118,6 +118,8 @@ def _envelope(
     source, fate = named(r.eventName)
     if fate is None:
         raise _without_content(r.eventName, source)
+    if not 1 < r.eventTime.year < 9999:
+        timely(r.eventTime, ("eventTime",))
     told = r.s3.object
     request = r.responseElements.get(_REQUEST) if r.responseElements else None
     event_id = request if isinstance(request, str) and request else told.sequencer

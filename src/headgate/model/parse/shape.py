@@ -68,7 +68,14 @@ def _reason(text: str, steps: Path) -> Reason:
 
 def instant(value: Any, path: Path) -> datetime:
     """A time with its zone, as RFC 3339 writes it."""
-    return shaped(value, cast("type[datetime]", Time), path)
+    return timely(shaped(value, cast("type[datetime]", Time), path), path)
+
+
+def timely(time: datetime, path: Path) -> datetime:
+    """The time, which must be one in every time zone."""
+    if 1 < time.year < 9999:
+        return time
+    raise Bad("bad_time", path, "the first and the last year of the calendar are none")
 
 
 def fitting(uri: str, path: Path) -> str:
