@@ -51,7 +51,7 @@ def records(*told: Any) -> dict[str, Any]:
     return {"Records": list(told)}
 
 
-def bridged(kind: str = "Object Created", **about: Any) -> dict[str, Any]:
+def bridged(kind: str = "Object Created", /, **about: Any) -> dict[str, Any]:
     """An event of S3 by EventBridge."""
     told = {"key": "in/a.csv", "size": 17, "etag": MD5, "sequencer": "00663230AB12"}
     detail = {"reason": "PutObject", **about.pop("detail", {})}
