@@ -144,6 +144,6 @@ def test_what_is_written_is_what_the_schema_says(document: Any):
             schema, registry=registry, format_checker=jsonschema.FormatChecker()
         )
         checker.validate(written)
-        written.pop("event_time", None) or written.pop("id")
+        del written["event_time" if name == CHANGE else "id"]
         with pytest.raises(jsonschema.ValidationError):
             checker.validate(written)

@@ -222,6 +222,7 @@ def test_an_etag_is_normalised_and_kept_as_it_came(
         ({"object": {"key": ""}}, "missing_field", "s3.object.key"),
         ({"object": {"key": None}}, "wrong_type", "s3.object.key"),
         ({"object": {"size": -1}}, "out_of_range", "s3.object.size"),
+        ({"object": {"size": 2**63}}, "out_of_range", "s3.object.size"),
         ({"object": {"size": "17"}}, "wrong_type", "s3.object.size"),
         ({"object": {"sequencer": "xyz"}}, "bad_sequencer", "s3.object.sequencer"),
         ({"object": {"sequencer": "0" * 129}}, "too_long", "s3.object.sequencer"),
