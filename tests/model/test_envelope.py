@@ -7,7 +7,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from msgspec import ValidationError, structs
 
 from headgate.model.envelope import (
     COLUMNS,
@@ -82,7 +82,7 @@ def restored(envelope: Envelope, key: bytes) -> Envelope:
 def test_an_envelope_comes_back_from_the_ledger_as_it_went_in(envelope: Envelope, key: bytes):
     """Any text, any bytes, any metadata: what a handler sees is what the source said."""
     back = restored(envelope, key)
-    assert back.model_dump() == {**envelope.model_dump(), "idempotency_key": key.hex()}
+    assert back == structs.replace(envelope, idempotency_key=key.hex())
     assert [type(v) for v in back.metadata.values()] == [
         type(v) for v in envelope.metadata.values()
     ]
@@ -99,7 +99,7 @@ def test_nothing_is_stored_twice(envelope: Envelope):
 @given(envelopes)
 def test_an_envelope_is_its_own_json(envelope: Envelope):
     """Written as JSON and read again it is equal, bytes and all."""
-    assert Envelope.model_validate_json(envelope.model_dump_json()) == envelope
+    assert Envelope.from_json(envelope.json()) == envelope
 
 
 def test_the_least_envelope_is_enough():
@@ -113,7 +113,7 @@ def test_the_least_envelope_is_enough():
 @pytest.mark.parametrize("missing", LEAST)
 def test_what_every_change_has_cannot_be_left_out(missing: str):
     """The message names the field."""
-    with pytest.raises(ValidationError, match=missing):
+    with pytest.raises(TypeError, match=missing):
         Envelope(**{k: v for k, v in LEAST.items() if k != missing})
 
 
@@ -160,17 +160,17 @@ def test_a_value_that_is_almost_right_is_refused(field: str, wrong: object):
 
 def test_a_field_we_do_not_know_is_refused():
     """A misspelt field is an error, not a loss."""
-    with pytest.raises(ValidationError, match="etga"):
+    with pytest.raises(TypeError, match="etga"):
         Envelope(**{**LEAST, "etga": "x"})
 
 
 def test_an_envelope_does_not_change():
     """Whoever holds one holds what was received."""
     envelope = Envelope(**LEAST)
-    with pytest.raises(ValidationError, match="frozen"):
-        envelope.uri = "other"
-    with pytest.raises(ValidationError, match="frozen"):
-        del envelope.etag
+    with pytest.raises(AttributeError, match="immutable"):
+        envelope.uri = "other"  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(AttributeError, match="immutable"):
+        del envelope.etag  # pyright: ignore[reportAttributeAccessIssue]
     assert envelope == Envelope(**LEAST)
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
-
-from .kept import kept_json
+import msgspec
+from msgspec import Meta
 
 Provider = Literal["s3", "gcs", "azure", "http", "file", "log", "cron", "webhook"]
 Detector = Literal["event", "etag", "manifest", "sse", "webhook", "cron", "log"]
@@ -20,52 +19,58 @@ Kind = Literal["created", "removed"]
 Strength = Literal["immutable", "strong", "weak", "none"]
 Clock = Literal["producer", "object", "notification", "received"]
 
+Name = Annotated[str, Meta(min_length=1, max_length=1024)]
+# What an index of Postgres holds.
+Uri = Annotated[str, Meta(min_length=1, max_length=2000)]
+Instant = Annotated[datetime, Meta(tz=True)]
+
 # Columns of the ledger's own. The stored document leaves them out, so nothing is kept twice.
 COLUMNS = frozenset({"uri", "event_time", "received_at", "sequence", "idempotency_key", "data"})
 
 
-class Envelope(BaseModel):
+class Envelope(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """One observed change. Strict, immutable, no unknown fields."""
 
-    model_config = ConfigDict(
-        strict=True,
-        frozen=True,
-        extra="forbid",
-        ser_json_bytes="base64",
-        val_json_bytes="base64",
-    )
-
-    event_id: str = Field(min_length=1, max_length=1024)
-    source: str = Field(min_length=1, max_length=1024)
+    event_id: Name
+    source: Name
     provider: Provider
     detector: Detector
     kind: Kind = "created"
-    uri: str = Field(min_length=1, max_length=2000)  # what an index of Postgres holds
+    uri: Uri
     etag: str | None = None
     version_id: str | None = None
     md5: str | None = None
     version_hint: str | None = None
     strength: Strength = "none"
-    size: int | None = Field(default=None, ge=0)
+    size: Annotated[int, Meta(ge=0)] | None = None
     content_type: str | None = None
-    event_time: AwareDatetime
+    event_time: Instant
     clock: Clock = "producer"
-    received_at: AwareDatetime
+    received_at: Instant
     subject: str | None = None
     sequence: str | None = None
-    generation: int | None = Field(default=None, ge=1)
+    generation: Annotated[int, Meta(ge=1)] | None = None
     item: str | None = None
     dataset: str | None = None
     partition: str | None = None
     trace: str | None = None
-    metadata: dict[str, str | int | bool | None] = Field(default_factory=dict)
+    metadata: dict[str, str | int | bool | None] = {}
     data: bytes | None = None
     idempotency_key: str | None = None
 
+    def __post_init__(self) -> None:
+        # msgspec checks what it decodes, not what it is called with.
+        msgspec.convert(self, _Whole, from_attributes=True, builtin_types=_AS_THEY_ARE)
+        if self.data is not None and type(self.data) is not bytes:
+            raise msgspec.ValidationError("Expected `bytes`, got `bytearray` - at `$.data`")
+        if not self.uri.isascii() and any("\ud800" <= c <= "\udfff" for c in self.uri):
+            raise msgspec.ValidationError("Half a surrogate is no text - at `$.uri`")
+
     def document(self) -> bytes:
-        """What the ledger stores beside its columns: JSON, without what is empty."""
-        given, told = self.__dict__, self.model_fields_set
-        return kept_json({n: v for n, usual in _USUAL if n in told and (v := given[n]) != usual})
+        """What the ledger stores beside its columns: JSON, without what goes without saying."""
+        return _encode(msgspec.convert(self, _Document, from_attributes=True))
 
     @classmethod
     def restore(
@@ -79,24 +84,54 @@ class Envelope(BaseModel):
         key: bytes,
         data: bytes | None,
     ) -> Envelope:
-        """The inverse of `document`, from a row of the ledger, which was checked on its way in."""
-        fields: dict[str, Any] = cls.__pydantic_validator__.validate_json(
-            document[:-1]
-            + (b"," if len(document) > 2 else b"")
-            + b'"uri":"x","event_time":"2000-01-01T00:00:00Z","received_at":"2000-01-01T00:00:00Z"}'
-        ).__dict__
-        return cls.model_construct(
-            _fields_set=None,
-            **{
-                **fields,
-                "uri": uri,
-                "event_time": event_time,
-                "received_at": received_at,
-                "sequence": sequence,
-                "idempotency_key": key.hex(),
-                "data": data,
-            },
+        """The inverse of `document`, from a row of the ledger."""
+        return cls(
+            **msgspec.structs.asdict(_decode(document)),
+            uri=uri,
+            event_time=event_time,
+            received_at=received_at,
+            sequence=sequence,
+            idempotency_key=key.hex(),
+            data=data,
         )
+
+    def json(self) -> bytes:
+        """All of it as JSON, without what goes without saying; bytes are base64."""
+        return _encode(self)
+
+    @classmethod
+    def from_json(cls, document: bytes) -> Envelope:
+        """The inverse of `json`. Raises `msgspec.ValidationError`, which names the field."""
+        return msgspec.json.decode(document, type=cls)
+
+
+def _like_envelope(name: str, without: frozenset[str]) -> type[msgspec.Struct]:
+    """A struct of the envelope's fields: to be checked against, and to be stored."""
+    hints = get_type_hints(Envelope, include_extras=True)
+    fields: list[Any] = [
+        (f.name, hints[f.name])
+        if f.required
+        else (f.name, hints[f.name], msgspec.field(default_factory=dict))
+        if f.name == "metadata"
+        else (f.name, hints[f.name], f.default)
+        for f in msgspec.structs.fields(Envelope)
+        if f.name not in without
+    ]
+    return msgspec.defstruct(
+        name, fields, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+    )
+
+
+# A text that looks like a time is none.
+_AS_THEY_ARE = (datetime, bytes, bytearray)
+_Whole = _like_envelope("Envelope", frozenset())
+_Document = _like_envelope("Document", COLUMNS)
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Document).decode
+
+
+# What a refused record is filed under, with the digest of its bytes.
+REFUSED = "refused://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,14 +145,6 @@ class Refused:
     field: str
     text: str
     raw: bytes
-
-
-# What a document may say, and what goes without saying.
-_USUAL = [
-    (name, field.get_default(call_default_factory=True))
-    for name, field in Envelope.model_fields.items()
-    if name not in COLUMNS
-]
 
 
 def ordinal(number: int) -> str:
