@@ -84,6 +84,8 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "allow_unsafe_database": "on",
         "heartbeat_seconds": "10",
         "max_envelope_bytes": "4096",
+        "cache_folder": "/srv/copies",
+        "cache_bytes": "1048576",
         "grace_seconds": "90000",
     }
     values = {name: values.get(name, "60") for name in DECLARED} | {

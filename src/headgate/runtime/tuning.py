@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headgate.stores import Local
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
@@ -27,3 +29,10 @@ class Tuning:
     incident_hook: str = ""
     incident_seconds: float = 900.0
     env: str = ""
+    cache_folder: str = "~/.cache/headgate"
+    cache_bytes: int = 10 << 30
+
+    @property
+    def local(self) -> Local:
+        """Where stores in a cloud keep copies on this machine."""
+        return Local(self.cache_folder, self.cache_bytes)
