@@ -80,6 +80,7 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "log_level": "debug",
         "metrics_host": "::1",
         "crash_at": "before:claim:3",
+        "egress_allow": "files.example:8080, .internal.example, 10.1.0.0/16",
         "pooler": "true",
         "allow_unsafe_database": "on",
         "heartbeat_seconds": "10",

@@ -29,6 +29,7 @@ class Tuning:
     incident_hook: str = ""
     incident_seconds: float = 900.0
     env: str = ""
+    egress_allow: str = ""
     cache_folder: str = "~/.cache/headgate"
     cache_bytes: int = 10 << 30
 

@@ -94,6 +94,19 @@ def folder() -> Kind[Path]:
     return Kind("a path", read)
 
 
+def egress() -> Kind[str]:
+    def read(raw: object) -> str:
+        from headgate.net.guard import Guard
+
+        try:
+            Guard(text := _text(raw))
+        except UsageError as error:
+            raise ValueError from error
+        return text
+
+    return Kind("hosts, .suffixes, addresses or networks, with :port if you like", read)
+
+
 def crash_point() -> Kind[str]:
     def read(raw: object) -> str:
         from headgate.model.entry import Point

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from .kind import (
     Kind,
     crash_point,
+    egress,
     flag,
     folder,
     matching,
@@ -224,6 +225,13 @@ class Settings:
     )
     max_envelope_bytes: int = setting(
         1_048_576, "The largest envelope that is taken in.", whole(1024, 268_435_456)
+    )
+    egress_allow: str = setting(
+        "",
+        "What may be reached, though it is not public, when data or a redirect leads there. "
+        "Separated by commas, as in `files.example:8080, .internal.example, 10.1.0.0/16`.",
+        egress(),
+        shown="nothing",
     )
     crash_at: str = setting(
         "",
