@@ -66,11 +66,13 @@ class Chain:
     """
 
     def __init__(self) -> None:
-        self._client = _client(_blocking_session(), "s3")
-        self.endpoint = cast("str", self._client.meta.endpoint_url)
-        self.region = cast("str", self._client.meta.region_name)
+        # With keys that are never used botocore does not go looking for some now.
+        about = _client(_blocking_session(), "s3", aws_access_key_id="-", aws_secret_access_key="-")
+        self.endpoint = cast("str", about.meta.endpoint_url)
+        self.region = cast("str", about.meta.region_name)
         # obstore tells of an error in here only as text; whoever reports it asks for `failure`.
         self.failure: ConfigError | Unavailable | None = None
+        self._client: Any = None
         self._credentials: Any = None
         self._lock = Lock()
 
@@ -129,7 +131,7 @@ def _blocking_session() -> Any:
     return Session(session_vars=_VARIABLES)
 
 
-def _client(made: Any, service: str) -> Any:
+def _client(made: Any, service: str, **keys: str) -> Any:
     from botocore.config import Config
 
     limits = Config(
@@ -139,7 +141,7 @@ def _client(made: Any, service: str) -> Any:
         s3={"addressing_style": "path"},
     )
     with _configured(service):
-        return made.create_client(service, config=limits)
+        return made.create_client(service, config=limits, **keys)
 
 
 @contextmanager
