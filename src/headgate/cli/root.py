@@ -22,6 +22,7 @@ SECTIONS: Sections = {
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
+        "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
     },
     "Decide": {
