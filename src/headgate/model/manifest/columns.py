@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import repeat
 from typing import TypeGuard, TypeVar, cast
-from urllib.parse import quote
 
 from headgate.model.listing import NotAListing, Row
+from headgate.model.uri import quoted
 
 NAMES = ("uri", "url", "path", "key")
 VERSIONS = ("version", "sha256", "checksum", "etag", "md5")
@@ -55,7 +55,7 @@ def reference(column: str, value: str) -> str:
     """The object's uri, relative or not, from the column that names it."""
     if column in ("path", "key") and _plain_name(value) is None:
         try:
-            value = quote(value)
+            value = quoted(value)
         except UnicodeEncodeError:
             raise NotAListing("its name is no text") from None
         if ":" in value.partition("/")[0]:  # or it would be taken for a scheme
