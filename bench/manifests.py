@@ -65,10 +65,9 @@ def main(count: int) -> None:
             done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
             took, now = perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
             counts = json.loads(done.stdout)["counts"]
-            print(
-                f"{form:6} {count:,} rows: {took:.1f} s ({now.ru_utime - used:.1f} s of processor), "
-                f"the larger process {now.ru_maxrss / 1024:.0f} MB, {counts}"
-            )
+            spent, held = now.ru_utime - used, now.ru_maxrss / 1024
+            print(f"{form:6} {count:,} rows: {took:.1f} s ({spent:.1f} s of processors), {counts}")
+            print(f"       the larger of its two processes held {held:.0f} MB at most")
 
 
 if __name__ == "__main__":

@@ -46,9 +46,6 @@ async def test_a_prefix_is_polled_as_the_page_says(world: World):
     folder = copied("prefix", world)
     assert len(up(folder, world)) == 2
     assert await world.count("reading") == 3
-    (folder / "raw" / "tuesday.csv").write_text("station,at,mm\noslo-1,2026-01-06T06:00:00Z,2\n")
-    up(folder, world)
-    assert await world.count("reading") == 4
 
 
 async def test_a_manifest_is_followed_as_the_page_says(world: World):
