@@ -19,7 +19,7 @@ from typing import Protocol
 from headgate.errors import ObjectMissing, Unavailable
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
-from headgate.model.ports import Change, Known, Polled
+from headgate.model.ports import Known, Noticed, Polled
 
 from .expect import raised
 
@@ -58,7 +58,7 @@ class Memory:
         self.world = world
         self.known: dict[str, Known] = {}
 
-    def scan(self) -> list[Change]:
+    def scan(self) -> list[Noticed]:
         """Look, and admit everything that was noticed."""
         changes = self.world.source.scan(dict(self.known), self.world.now()).changes
         for change in changes:
@@ -78,7 +78,7 @@ class Memory:
         return [source.envelope(c, self.generation(c.uri), RECEIVED_AT) for c in self.scan()]
 
 
-def told(changes: Sequence[Change]) -> set[tuple[str, str]]:
+def told(changes: Sequence[Noticed]) -> set[tuple[str, str]]:
     """What was said about which uri."""
     assert len({change.uri for change in changes}) == len(changes)
     return {(change.kind, change.uri) for change in changes}
