@@ -17,14 +17,17 @@ from headgate._version import __version__
 if TYPE_CHECKING:
     from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
     from headgate.library import Pipeline
+    from headgate.model.change import Change
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
+    from headgate.sources.schedule import Schedule
 
 _HOMES = {
     "Artifact": "headgate.model.object",
     "BlockingTransaction": "headgate.model.object",
+    "Change": "headgate.model.change",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
@@ -35,6 +38,7 @@ _HOMES = {
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
+    "Schedule": "headgate.sources.schedule",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
 }
@@ -42,6 +46,7 @@ _HOMES = {
 __all__ = [
     "Artifact",
     "BlockingTransaction",
+    "Change",
     "Directory",
     "Envelope",
     "HeadgateError",
@@ -52,6 +57,7 @@ __all__ = [
     "RetryPlan",
     "Retryable",
     "Run",
+    "Schedule",
     "Transaction",
     "Unavailable",
     "__version__",

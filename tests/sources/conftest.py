@@ -1,3 +1,8 @@
 import pytest
 
-pytest.register_assert_rewrite("headgate.testing.sources", "headgate.testing.expect")
+pytest.register_assert_rewrite(
+    "headgate.testing.sources",
+    "headgate.testing.followed",
+    "headgate.testing.wired",
+    "headgate.testing.expect",
+)

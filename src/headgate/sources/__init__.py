@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .directory import Directory
+from .schedule import Schedule
 
-__all__ = ["Directory"]
+__all__ = ["Directory", "Schedule"]

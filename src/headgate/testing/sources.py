@@ -1,4 +1,4 @@
-"""What every polled source must do. One suite, for ours and for yours:
+"""What every source must do. One suite for each way of telling, for ours and for yours:
 
 import pytest
 from headgate.testing.sources import SourceConformance
@@ -7,6 +7,9 @@ class TestMySource(SourceConformance):
     @pytest.fixture
     def world(self, tmp_path):
         return MyWorld(tmp_path)          # see `World`
+
+`SourceConformance` is for polled sources, `FollowedConformance` for followed and `WiredConformance`
+for wired ones.
 """
 
 from __future__ import annotations
@@ -22,6 +25,18 @@ from headgate.model.identity import change_key
 from headgate.model.ports import Known, Noticed, Polled
 
 from .expect import raised
+from .followed import FollowedConformance, FollowedWorld
+from .wired import WiredConformance, WiredWorld
+
+__all__ = [
+    "FollowedConformance",
+    "FollowedWorld",
+    "Memory",
+    "SourceConformance",
+    "WiredConformance",
+    "WiredWorld",
+    "World",
+]
 
 RECEIVED_AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
