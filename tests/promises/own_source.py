@@ -53,7 +53,7 @@ async def test_two_watchers_of_one_function_admit_a_change_once(world: World):
     for p in pipelines:
         Stations(p).there = {f"s{n}": (1, b"%d" % n) for n in range(30)}
     at = await world.register(pipelines[0])
-    looks = [await Watcher(world.db, at.pipeline, p.sources[0]).look() for p in pipelines]  # type: ignore[arg-type]
+    looks = [await Watcher(world.db, at, p.sources[0]).look() for p in pipelines]  # type: ignore[arg-type]
     assert looks == [30, 0]
     assert await world.count("headgate.entry") == 30
 
@@ -64,7 +64,7 @@ async def test_a_function_that_fails_half_way_loses_and_deletes_nothing(world: W
     stations = Stations(p, complete=True)
     stations.there = {"oslo": (1, b"A"), "bern": (1, b"B"), "rome": (1, b"C")}
     await world.run(p)
-    watcher = Watcher(world.db, (await world.register(p)).pipeline, p.sources[0])  # type: ignore[arg-type]
+    watcher = Watcher(world.db, await world.register(p), p.sources[0])  # type: ignore[arg-type]
     stations.failing = True
     del stations.there["rome"]
     with pytest.raises(hg.Unavailable, match="OSError: the line went dead"):
