@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from typing import cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from headgate.errors import ConfigError
@@ -24,6 +26,10 @@ def open_store(uri_or_path: str) -> Store:
             raise ConfigError(f"store {uri_or_path!r} is not a path", hint='As in store="lake/".')
         return FileStore(uri_or_path)
     if scheme[1].lower() != "file":
+        from headgate import plugins
+
+        if (brought := plugins.load("stores", scheme[1].lower())) is not None:
+            return cast("Callable[[str], Store]", brought)(uri_or_path)
         raise ConfigError(
             f"store {uri_or_path}: cloud stores ({scheme[1]}://) are not available in this version",
             hint='Use a folder, as in store="lake/" or store="file:///srv/lake".',
