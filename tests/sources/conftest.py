@@ -1,8 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite(
-    "headgate.testing.sources",
-    "headgate.testing.followed",
-    "headgate.testing.wired",
-    "headgate.testing.expect",
-)
+pytest.register_assert_rewrite("headgate.testing")
