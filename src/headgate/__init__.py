@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from headgate.model.change import Change
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
+    from headgate.model.secret import env, file
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
+    from headgate.sources.http import Http
     from headgate.sources.schedule import Schedule
+    from headgate.sources.sse import ServerSentEvents
 
 _HOMES = {
     "Artifact": "headgate.model.object",
@@ -31,6 +34,7 @@ _HOMES = {
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
+    "Http": "headgate.sources.http",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
     "Pipeline": "headgate.library",
@@ -39,8 +43,11 @@ _HOMES = {
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
     "Schedule": "headgate.sources.schedule",
+    "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
+    "env": "headgate.model.secret",
+    "file": "headgate.model.secret",
 }
 
 __all__ = [
@@ -50,6 +57,7 @@ __all__ = [
     "Directory",
     "Envelope",
     "HeadgateError",
+    "Http",
     "Object",
     "Permanent",
     "Pipeline",
@@ -58,9 +66,12 @@ __all__ = [
     "Retryable",
     "Run",
     "Schedule",
+    "ServerSentEvents",
     "Transaction",
     "Unavailable",
     "__version__",
+    "env",
+    "file",
 ]
 
 

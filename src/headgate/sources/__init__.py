@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from .directory import Directory
+from .http import Http
 from .schedule import Schedule
+from .sse import ServerSentEvents
 
-__all__ = ["Directory", "Schedule"]
+__all__ = ["Directory", "Http", "Schedule", "ServerSentEvents"]

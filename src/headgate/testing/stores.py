@@ -51,6 +51,9 @@ class StoreConformance:
     """Subclass it, name it `Test…`, and give it a fixture `store`."""
 
     opener: ClassVar[str] = "headgate.stores:open_store"
+    # A large object, and what moving it may take, whatever its size.
+    large_mib: ClassVar[int] = 256
+    memory_mib: ClassVar[int] = 32
 
     def test_what_was_kept_is_there_under_its_digest(self, store: Store) -> None:
         """What I keep I can read back, as a stream and as a file, under the digest of its bytes."""
@@ -60,6 +63,18 @@ class StoreConformance:
         assert store.check(digest)
         assert content(store, digest) == b"mm\n1.5\n"
         assert store.path(digest).read_bytes() == b"mm\n1.5\n"
+
+    def test_a_stream_can_be_read_from_anywhere(self, store: Store) -> None:
+        """Archives and tables are read from their end; a stream can be sought like a file."""
+        data = Random(3).randbytes(3 * MIB)
+        with store.open(keep(store, data)) as stream:
+            assert stream.seek(0, 2) == len(data)
+            assert stream.read(1) == b""
+            for place in (len(data) - 10, 0, 2 * MIB, 5):
+                assert stream.seek(place) == place
+                assert stream.read(7) == data[place : place + 7]
+                assert stream.tell() == place + 7
+            assert stream.read() == data[12:]
 
     def test_an_empty_object_is_an_object(self, store: Store) -> None:
         """An empty file is kept like any other."""
@@ -208,9 +223,9 @@ class StoreConformance:
         assert all(map(store.check, store.digests()))
 
     def test_a_large_object_needs_little_memory(self, store: Store) -> None:
-        """256 MiB are spooled, kept and checked with less than 32 MiB of memory."""
-        with self.process(store, "stream", 256) as (child, lines):
-            assert int(next(lines)) < 32
+        """It is spooled, kept, checked and read in parts, never held as a whole."""
+        with self.process(store, "stream", self.large_mib) as (child, lines):
+            assert int(next(lines)) < self.memory_mib
             assert child.wait() == 0
 
     @contextmanager
