@@ -17,6 +17,7 @@ from headgate._version import __version__
 if TYPE_CHECKING:
     from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
     from headgate.library import Pipeline
+    from headgate.model.change import Change
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.secret import env, file
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
     from headgate.sources.http import Http
     from headgate.sources.manifest import Manifest
     from headgate.sources.prefix import Prefix
+    from headgate.sources.schedule import Schedule
     from headgate.sources.sse import ServerSentEvents
 
 _HOMES = {
     "Artifact": "headgate.model.object",
     "BlockingTransaction": "headgate.model.object",
+    "Change": "headgate.model.change",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
@@ -43,6 +46,7 @@ _HOMES = {
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
+    "Schedule": "headgate.sources.schedule",
     "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
@@ -53,6 +57,7 @@ _HOMES = {
 __all__ = [
     "Artifact",
     "BlockingTransaction",
+    "Change",
     "Directory",
     "Envelope",
     "HeadgateError",
@@ -66,6 +71,7 @@ __all__ = [
     "RetryPlan",
     "Retryable",
     "Run",
+    "Schedule",
     "ServerSentEvents",
     "Transaction",
     "Unavailable",

@@ -25,7 +25,7 @@ from headgate.errors import (
     Unavailable,
 )
 from headgate.model.envelope import Envelope
-from headgate.model.ports import Change, Known
+from headgate.model.ports import Known, Noticed
 from headgate.net.guard import Guard, install
 from headgate.sources import Http
 
@@ -53,14 +53,14 @@ class Site:
         say(writer, status, body, **headers)
 
 
-def remember(changes: list[Change], known: dict[str, Known] | None = None) -> dict[str, Known]:
+def remember(changes: list[Noticed], known: dict[str, Known] | None = None) -> dict[str, Known]:
     """What the ledger knows once these changes are admitted."""
     told = {c.uri: Known(c.hint, c.expected + 1, c.kind == "removed") for c in changes}
     return {**(known or {}), **told}
 
 
 def envelope(source: Http, web: Web, path: str = "/a") -> Envelope:
-    change = Change(web.url + path, "created", "sha256:x", "strong", NOW, 0)
+    change = Noticed(web.url + path, "created", "sha256:x", "strong", NOW, 0)
     return source.envelope(change, 1, NOW)
 
 

@@ -35,6 +35,7 @@ SECTIONS: Sections = {
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),
+        "plugins": Place("headgate.cli.plugins:plugins", "List sources, sinks, stores of others."),
         "db": Place("headgate.cli.db:db", "The ledger's database: migrate, url, psql."),
         "completion": Place("headgate.cli.completion:completion", "Print the shell's completion."),
     },

@@ -18,7 +18,7 @@ from urllib.parse import unquote
 
 from headgate.errors import HeadgateError, ObjectMissing, Unavailable
 from headgate.model.envelope import Envelope, Provider, Strength, ordinal
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.uri import quoted
 from headgate.net import buckets
 
@@ -81,7 +81,7 @@ class Bucket:
     def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
         """List and compare. Raises `Unavailable` rather than guess."""
         seen: set[str] = set()
-        changes: dict[str, Change] = {}
+        changes: dict[str, Noticed] = {}
         try:
             for page in self._objects().pages(self._key):
                 for one in page:
@@ -101,13 +101,13 @@ class Bucket:
         fresh = [change for uri, change in changes.items() if _differs(change, known.get(uri))]
         fresh.sort(key=lambda change: (change.event_time, change.uri))
         gone = [
-            Change(uri, "removed", known[uri].hint, "weak", now, known[uri].generation)
+            Noticed(uri, "removed", known[uri].hint, "weak", now, known[uri].generation)
             for uri in sorted(live)
             if uri not in seen
         ]
         return Scan(fresh + gone, 0)
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         removed = change.kind == "removed"
         provider = PROVIDERS[self._address.cloud]
@@ -185,9 +185,9 @@ def pinned(envelope: Envelope) -> dict[str, str | None]:
     return {"etag": tag if tag.startswith('"') else f'"{tag}"'}
 
 
-def _created(uri: str, one: Listed, before: Known | None) -> Change:
+def _created(uri: str, one: Listed, before: Known | None) -> Noticed:
     hint, strength = _hint(one)
-    return Change(
+    return Noticed(
         uri,
         "created",
         hint,
@@ -212,5 +212,5 @@ def _hint(one: Listed) -> tuple[str, Strength]:
     return f"modified:{one.last_modified.isoformat()} {one.size}", "weak"
 
 
-def _differs(change: Change, before: Known | None) -> bool:
+def _differs(change: Noticed, before: Known | None) -> bool:
     return before is None or before.removed or before.hint != change.hint

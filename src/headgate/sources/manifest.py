@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from headgate.errors import HeadgateError, ObjectChanged, PipelineError, Unavailable
@@ -19,7 +19,7 @@ from headgate.model import manifest
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, Strength, ordinal
 from headgate.model.listing import NotAListing, Row, state
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.secret import Secret, reveal
 from headgate.net import buckets
 from headgate.net.http import need_aiohttp
@@ -27,7 +27,6 @@ from headgate.net.http import need_aiohttp
 from .address import check_headers
 from .bucket import event_id
 from .directory import content_type
-from .http import Undated
 from .places import Places, is_web, place_of, provider_of
 
 # Fewer than these may go at once, whatever share of the list they are.
@@ -79,7 +78,7 @@ class Manifest:
         rows = self._read()
         gone = [uri for uri, was in known.items() if not was.removed and uri not in rows]
         self._refuse_shrinking(len(gone), sum(not was.removed for was in known.values()))
-        changes: list[Change] = []
+        changes: list[Noticed] = []
         for uri, row in rows.items():
             before = known.get(uri)
             hint, strength = _hint(row)
@@ -87,12 +86,12 @@ class Manifest:
                 changes.append(_created(uri, row, hint, strength, before, now))
         changes.sort(key=lambda change: (change.event_time, change.uri))
         changes += [
-            Change(uri, "removed", known[uri].hint, "weak", now, known[uri].generation)
+            Noticed(uri, "removed", known[uri].hint, "weak", now, known[uri].generation)
             for uri in sorted(gone)
         ]
         return Scan(changes, 0)
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         removed = change.kind == "removed"
         provider = provider_of(change.uri)
@@ -113,7 +112,7 @@ class Manifest:
             size=change.size,
             content_type=change.content_type,
             event_time=received_at if removed else change.event_time,
-            clock="received" if removed or isinstance(change, Undated) else "object",
+            clock="received" if removed else change.clock,
             received_at=received_at,
             sequence=ordinal(generation),
             generation=generation,
@@ -211,9 +210,8 @@ def _hint(row: Row) -> tuple[str, Strength]:
 
 def _created(
     uri: str, row: Row, hint: str, strength: Strength, before: Known | None, now: datetime
-) -> Change:
-    made: Callable[..., Change] = Undated if row.modified is None else Change
-    return made(
+) -> Noticed:
+    return Noticed(
         uri=uri,
         kind="created",
         hint=hint,
@@ -222,4 +220,5 @@ def _created(
         expected=before.generation if before is not None else 0,
         size=row.size,
         content_type=content_type(uri.rpartition("/")[2]),
+        clock="received" if row.modified is None else "object",
     )

@@ -14,7 +14,7 @@ from urllib.parse import unquote_to_bytes
 from headgate.errors import PipelineError
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 from headgate.net.buckets import is_bucket
 
 from .bucket import Bucket, Wanted
@@ -65,7 +65,7 @@ class Prefix:
         """List and compare with what is known. Raises `Unavailable` rather than guess."""
         return self._there.scan(known, now)
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         return self._there.envelope(change, generation, received_at)
 
