@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
+    from headgate.sources.webhook import Webhook
 
 _HOMES = {
     "Artifact": "headgate.model.object",
@@ -37,6 +38,7 @@ _HOMES = {
     "Run": "headgate.model.object",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
+    "Webhook": "headgate.sources.webhook",
 }
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "Run",
     "Transaction",
     "Unavailable",
+    "Webhook",
     "__version__",
 ]
 

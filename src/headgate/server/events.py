@@ -1,0 +1,5 @@
+"""stub"""
+
+from fastapi import APIRouter
+
+router = APIRouter()
