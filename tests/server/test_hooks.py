@@ -241,11 +241,12 @@ HOSTILE = {
 
 @pytest.mark.parametrize("reason", HOSTILE)
 async def test_hostile_json_is_refused_with_its_reason(world: World, reason: str) -> None:
-    """Signed or not, it never reaches a handler."""
+    """It never reaches a handler; its bytes are in quarantine, once."""
     _, by = await sender(world)
     said = await by.send(HOSTILE[reason])
     assert (said.status, said.reason, said.json["code"]) == (400, "body_refused", reason)
-    assert await world.count("headgate.entry") == 0
+    assert [(c, r) for c, r, _ in await world.quarantined()] == [("schema", reason)]
+    assert await world.count("headgate.work") == 0
 
 
 async def test_a_body_over_the_limit_is_not_read_to_its_end(world: World) -> None:
@@ -282,16 +283,23 @@ async def test_while_the_ledger_is_away_nothing_is_acknowledged(world: World) ->
     key = whsec()
     p = orders(world, key)
     headers = signed(key, BODY, id="msg_x")
-    with wire(world.url) as between:
-        db = await Database.open(between.url, max_size=2)
-        app = await app_of(db, p)
-    said = await ask(app, "POST", "/hooks/orders", headers, BODY)
-    assert (said.status, said.reason) == (503, "ledger_unavailable")
-    assert int(said.headers["retry-after"]) > 0
-    await db.close()
-    assert await world.count("headgate.entry") == 0
-    said = await ask(await app_of(world.db, p), "POST", "/hooks/orders", headers, BODY)
-    assert said.status == 202
+    database = await world.val("SELECT current_database()")
+    async with await Database.open(world.url.replace(database, "postgres"), max_size=1) as other:
+        async with await Database.open(world.url, max_size=2) as db:
+            app = await app_of(db, p)
+            await world.close()
+            await other.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
+            await other.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
+                database,
+            )
+            said = await ask(app, "POST", "/hooks/orders", headers, BODY)
+            assert (said.status, said.reason) == (503, "ledger_unavailable")
+            assert int(said.headers["retry-after"]) > 0
+            await other.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
+            await world.open()
+            assert await world.count("headgate.entry") == 0
+            assert (await ask(app, "POST", "/hooks/orders", headers, BODY)).status == 202
 
 
 async def test_the_reply_to_the_commit_is_lost(world: World) -> None:
@@ -328,7 +336,9 @@ def test_what_cannot_work_is_refused_when_it_is_declared(declared: Any, hint: st
     assert hint in told.value.hint
 
 
-@pytest.mark.parametrize("weak", ["whsec_", "whsec_YQ==", "password", "whsec_!!!!", "whsec_" + "a" * 200])
+@pytest.mark.parametrize(
+    "weak", ["whsec_", "whsec_YQ==", "password", "whsec_!!!!", "whsec_" + "a" * 200]
+)
 def test_a_secret_that_protects_nothing_is_refused(weak: str) -> None:
     """An empty or guessable key would let anyone sign."""
     with pytest.raises(ConfigError, match="secret"):

@@ -31,7 +31,6 @@ Uncitable = Literal["preview_unknown", "preview_of_other", "preview_used", "prev
 class Request:
     """A call that was believed, as it will be stored. Digests only; the proof is not among them."""
 
-    pipeline: int
     id: str
     scheme: str
     key_id: str
@@ -78,6 +77,7 @@ class NotCitable(Exception):
 
 async def admit(
     db: Database,
+    to: inbox.Registered,
     request: Request,
     source: str,
     envelope: Envelope,
@@ -91,12 +91,12 @@ async def admit(
     """
     key = change_key(envelope)
     async with db.transaction() as link:
-        first = await _enter(link, request, "admitted", answer, key=key, cites=cites)
+        first = await _enter(link, to.pipeline, request, "admitted", answer, key=key, cites=cites)
         receipt = None
         if first is None:
             if cites is not None:
-                await _cite(link, request, cites)
-            receipt = await inbox.admit(link, request.pipeline, source, [envelope])
+                await _cite(link, to.pipeline, request, cites)
+            receipt = await inbox.admit(link, to, source, [envelope])
         reached(Point.BEFORE_RECEIVE)
     reached(Point.AFTER_RECEIVE)
     return first, receipt
@@ -104,6 +104,7 @@ async def admit(
 
 async def preview(
     db: Database,
+    to: inbox.Registered,
     request: Request,
     uri: str,
     head: int | None,
@@ -112,9 +113,9 @@ async def preview(
 ) -> First | None:
     """Remember what a dry run showed, so that it can be cited; or the first use of the id."""
     async with db.transaction() as link:
-        first = await _enter(link, request, "previewed", answer, cites=digest)
+        first = await _enter(link, to.pipeline, request, "previewed", answer, cites=digest)
         if first is None:
-            await link.execute(Q.remember, request.pipeline, digest, request.payload, uri, head)
+            await link.execute(Q.remember, to.pipeline, digest, request.payload, uri, head)
         return first
 
 
@@ -134,6 +135,7 @@ async def head(db: Database, pipeline: int, uri: str) -> Head | None:
 
 async def _enter(
     link: Link,
+    pipeline: int,
     request: Request,
     verdict: str,
     answer: Mapping[str, Any],
@@ -144,7 +146,7 @@ async def _enter(
     r = request
     link.xid = await link.fetchval(
         Q.enter,
-        r.pipeline,
+        pipeline,
         r.id,
         r.scheme,
         r.key_id,
@@ -161,12 +163,12 @@ async def _enter(
     )
     if link.xid is not None:
         return None
-    first = await _first(link, r.pipeline, r.id, r.payload, r.signed)
+    first = await _first(link, pipeline, r.id, r.payload, r.signed)
     assert first is not None, "the id was used, so there is a row"
     if first.same_payload:
-        await link.execute(Q.again, r.pipeline, first.id)
+        await link.execute(Q.again, pipeline, first.id)
     else:
-        await link.execute(Q.differs, r.pipeline, first.id, r.payload)
+        await link.execute(Q.differs, pipeline, first.id, r.payload)
     return first
 
 
@@ -189,8 +191,8 @@ async def _first(
     )
 
 
-async def _cite(link: Link, request: Request, digest: bytes) -> None:
-    row = await link.fetchrow(Q.cited, request.pipeline, digest, PREVIEW_SECONDS)
+async def _cite(link: Link, pipeline: int, request: Request, digest: bytes) -> None:
+    row = await link.fetchrow(Q.cited, pipeline, digest, PREVIEW_SECONDS)
     if row is None:
         raise NotCitable("preview_unknown")
     if row["payload"] != request.payload:
@@ -199,4 +201,4 @@ async def _cite(link: Link, request: Request, digest: bytes) -> None:
         raise NotCitable("preview_used")
     if row["old"] or row["stale"]:
         raise NotCitable("preview_stale")
-    await link.execute(Q.cite, request.pipeline, digest, request.id)
+    await link.execute(Q.cite, pipeline, digest, request.id)

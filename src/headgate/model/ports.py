@@ -6,14 +6,14 @@ from its worker threads, a slice of entries at a time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from .call import Call, Vouched, Web
-from .envelope import Envelope, Kind, Refused, Strength
+from .envelope import Envelope, Kind, Provider, Refused, Strength
 
 
 class Spool(Protocol):
@@ -178,7 +178,9 @@ class Advance:
 class Followed(Source, Protocol):
     """A source with one place to go on from: a stream of events, a clock."""
 
-    def follow(self, checkpoint: str | None) -> AsyncIterator[Advance | None]:
+    provider: Provider
+
+    def follow(self, checkpoint: str | None) -> AsyncGenerator[Advance | None]:
         """Everything after the checkpoint, for ever; None whenever there is nothing to tell yet.
 
         The checkpoint moves in the transaction that admits what was told. Raises `Unavailable`;
@@ -221,6 +223,7 @@ class Wire(Protocol):
 class Wired(Source, Protocol):
     """A source that tells through a queue; `queue` names it to `transports.open_wire`."""
 
+    provider: Provider
     queue: str
     dead_letters: str | None
 
@@ -234,6 +237,7 @@ class Pushed(Source, Protocol):
     """A source that others call. `door` says where: `webhook`, or the provider of the pushes."""
 
     door: str
+    provider: Provider
 
     async def vouch(self, call: Call, web: Web) -> Vouched:
         """Who sent this? Raises `Unproven`; `Unavailable` when that cannot be found out now."""

@@ -8,37 +8,29 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 
 from headgate.errors import LedgerUnavailable, Unavailable
 from headgate.ledger import inbox
-from headgate.model.pipeline import Pipeline
+from headgate.ledger.inbox import Registered
 from headgate.model.ports import Change, Polled
-from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, SCAN_SECONDS, emit
+from headgate.model.signal import OUTAGE, SCAN_SECONDS, emit
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
+
+from .intake import Quiet, count
 
 ADMIT_AT_ONCE = 1000
 log = get_logger("headgate.watch")
 
 
-@dataclass(slots=True)
-class Quiet:
-    """Did the last look at every source find nothing new and nothing half-written?"""
-
-    scanned: bool = False
-    unsettled: int = 0
-    failing: str | None = None
-
-
 class Watcher:
     """Watches one source of one pipeline."""
 
-    def __init__(self, db: Database, number: int, source: Polled) -> None:
+    def __init__(self, db: Database, to: Registered, source: Polled) -> None:
         self._db = db
-        self._number = number
+        self._to = to
         self._source = source
         self.quiet = Quiet()
         self._refused: set[str] = set()
@@ -61,7 +53,7 @@ class Watcher:
     async def look(self) -> int:
         """Compare once and admit what changed; how many entries are new."""
         began = perf_counter()
-        known = await inbox.known(self._db, self._number, self._source.name)
+        known = await inbox.known(self._db, self._to.pipeline, self._source.name)
         scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
         emit(SCAN_SECONDS, perf_counter() - began, source=self._source.name)
         self._refused &= {change.uri for change in scan.changes}
@@ -103,7 +95,7 @@ class Watcher:
         now = datetime.now(UTC)
         receipt = await inbox.poll(
             self._db,
-            self._number,
+            self._to,
             self._source.name,
             changes,
             lambda change, generation: self._source.envelope(change, generation, now),
@@ -115,17 +107,3 @@ class Watcher:
         if self.quiet.failing != why:
             log.warning("source cannot be read", source=self._source.name, why=why)
         self.quiet = Quiet(False, 0, why)
-
-
-def watchers(db: Database, pipeline: Pipeline, number: int) -> Sequence[Watcher]:
-    """A watcher for each source that is polled."""
-    return [Watcher(db, number, s) for s in pipeline.sources if isinstance(s, Polled)]
-
-
-def count(queue: str, receipt: inbox.Receipt) -> None:
-    """Show what became of a batch of deliveries."""
-    emit(RECEIVED, receipt.received, queue=queue)
-    if receipt.duplicates:
-        emit(DUPLICATE, receipt.duplicates, queue=queue)
-    if receipt.conflicts:
-        emit(CONFLICT, receipt.conflicts, queue=queue)

@@ -11,11 +11,10 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.exceptions import HTTPException
 
 from headgate._version import __version__
-from headgate.errors import LedgerUnavailable
 from headgate.telemetry.log import get_logger
 
 from . import events, hooks
-from .doors import Serving, ledger_away
+from .doors import Serving, ledger
 from .problem import Problem, Refusal, documented, refused
 from .tokens import BEARER, allowed
 
@@ -62,10 +61,8 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         responses={**text, **by_token},
     )
     async def readyz() -> str:
-        try:
+        async with ledger():
             await serving.db.fetchval("SELECT 1")
-        except LedgerUnavailable as error:
-            raise ledger_away(error) from error
         return "ready\n"
 
     @app.get(

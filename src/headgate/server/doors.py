@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from starlette.requests import Request
 
 from headgate.errors import ConfigError, LedgerUnavailable, PipelineError, Unavailable
+from headgate.ledger.inbox import Registered
 from headgate.model.call import Call, Unproven, Vouched, Web
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Pushed
@@ -25,6 +28,7 @@ from .problem import Refusal, unproven
 log = get_logger("headgate.serve")
 
 RETRY_AFTER_SECONDS = 5
+LEDGER_SECONDS = 20.0
 # Many senders may stand behind one address, such as a proxy of ours.
 STRANGERS_TIMES = 10
 
@@ -34,7 +38,7 @@ class Door:
     """A pushed source of a pipeline that the ledger knows."""
 
     pipeline: Pipeline
-    number: int
+    to: Registered
     source: Pushed
 
 
@@ -86,7 +90,7 @@ class Serving:
         except Unavailable as error:
             log.warning("keys cannot be fetched", source=door.source.name, why=str(error))
             raise Refusal("keys_unavailable", retry_after=RETRY_AFTER_SECONDS) from error
-        self.senders.take(f"{door.number} {vouched.scheme} {vouched.key_id}")
+        self.senders.take(f"{door.to.pipeline} {vouched.scheme} {vouched.key_id}")
         return vouched
 
 
@@ -115,7 +119,7 @@ async def open_doors(
             continue
         at = await station.register(db, pipeline)
         for source in pushed:
-            door = Door(pipeline, at.pipeline, source)
+            door = Door(pipeline, at, source)
             if source.door != "webhook":
                 serving.pushes.setdefault(source.door, []).append(door)
             elif serving.hooks.setdefault(pipeline.name, door) is not door:
@@ -126,8 +130,13 @@ async def open_doors(
     return serving
 
 
-def ledger_away(error: LedgerUnavailable) -> Refusal:
-    """Nothing was acknowledged: the sender tries again."""
-    emit(OUTAGE)
-    log.warning("ledger away", why=str(error))
-    return Refusal("ledger_unavailable", retry_after=RETRY_AFTER_SECONDS)
+@asynccontextmanager
+async def ledger() -> AsyncGenerator[None]:
+    """What is asked of the ledger in here ends in time, or nothing is acknowledged: 503."""
+    try:
+        async with asyncio.timeout(LEDGER_SECONDS):
+            yield
+    except (LedgerUnavailable, TimeoutError) as error:
+        emit(OUTAGE)
+        log.warning("ledger away", why=str(error) or f"no answer in {LEDGER_SECONDS:g} s")
+        raise Refusal("ledger_unavailable", retry_after=RETRY_AFTER_SECONDS) from error

@@ -13,17 +13,17 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import JSONResponse
 
-from headgate.errors import LedgerUnavailable
+from headgate.ledger import inbox
 from headgate.ledger import request as requests
 from headgate.ledger.request import First, NotCitable
 from headgate.model.call import Call, Vouched
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.identity import change_key
 from headgate.model.signal import REQUESTS, emit
-from headgate.runtime.watch import count
+from headgate.runtime.intake import count, sort
 from headgate.sources.webhook import Webhook
 
-from .doors import Door, Serving, ledger_away
+from .doors import Door, Serving, ledger
 from .preview import look
 from .problem import Refusal, documented
 from .tokens import allowed
@@ -76,20 +76,18 @@ async def receive(
     door, source = serving.hook(pipeline)
     call = await serving.take(request)
     vouched = await serving.vouch(door, call)
-    envelope = _read(source, call, vouched)
-    believed = _request(door, call, vouched, envelope)
+    (told,) = source.read(call, vouched)
+    if isinstance(told, Refused):
+        await _set_aside(serving, door, told, call)
+        raise Refusal("body_refused", told.text, code=told.reason, field=told.field)
+    believed = _request(call, vouched, told)
     signed_as_dry = vouched.covers == "request" and believed.id.startswith(DRY)
     if dry_run != signed_as_dry:
         raise Refusal("dry_run_unsigned")
-    try:
-        if dry_run:
-            return await _preview(serving, door, source, believed, envelope)
-        cites = _cited(source, preview_digest)
-        return await _admit(serving, door, source, believed, envelope, cites)
-    except NotCitable as error:
-        raise Refusal(error.why) from error
-    except LedgerUnavailable as error:
-        raise ledger_away(error) from error
+    if dry_run:
+        return await _preview(serving, door, source, believed, told)
+    cites = _cited(source, preview_digest)
+    return await _admit(serving, door, source, believed, told, cites)
 
 
 @router.get(
@@ -110,26 +108,25 @@ async def found(
     """How a request was answered, and what has become of it since. Needs the scope `read`."""
     serving: Serving = request.app.state.serving
     door, _ = serving.hook(pipeline)
-    try:
-        first = None if "\0" in id else await requests.find(serving.db, door.number, id)
-    except LedgerUnavailable as error:
-        raise ledger_away(error) from error
+    async with ledger():
+        first = None if "\0" in id else await requests.find(serving.db, door.to.pipeline, id)
     if first is None:
         raise Refusal("unknown_request")
     return JSONResponse(_told(first))
 
 
-def _read(source: Webhook, call: Call, vouched: Vouched) -> Envelope:
-    (told,) = source.read(call, vouched)
-    if isinstance(told, Refused):
-        raise Refusal("body_refused", told.text, code=told.reason, field=told.field)
-    return told
+async def _set_aside(serving: Serving, door: Door, refused: Refused, call: Call) -> None:
+    """Who sent it is known, and what it says cannot be believed: a person may want to see it."""
+    source = door.source
+    _, aside = sort([refused], source.name, source.provider, call.received_at)
+    async with ledger():
+        count(source.name, await inbox.receive(serving.db, door.to, source.name, [], aside))
+    emit(REQUESTS, door=source.door, verdict="refused")
 
 
-def _request(door: Door, call: Call, vouched: Vouched, envelope: Envelope) -> requests.Request:
+def _request(call: Call, vouched: Vouched, envelope: Envelope) -> requests.Request:
     payload = hashlib.sha256(call.body).digest()
     return requests.Request(
-        pipeline=door.number,
         id=envelope.event_id,
         scheme=vouched.scheme,
         key_id=vouched.key_id,
@@ -159,7 +156,8 @@ def _cited(source: Webhook, preview_digest: str | None) -> bytes | None:
 async def _preview(
     serving: Serving, door: Door, source: Webhook, believed: requests.Request, envelope: Envelope
 ) -> JSONResponse:
-    head = await requests.head(serving.db, door.number, envelope.uri)
+    async with ledger():
+        head = await requests.head(serving.db, door.to.pipeline, envelope.uri)
     shown, digest = await look(door.pipeline, envelope, head)
     answer = {
         "request": believed.id,
@@ -168,7 +166,10 @@ async def _preview(
         "preview_digest": f"sha256:{digest.hex()}",
     }
     seen = None if head is None else head.entry
-    first = await requests.preview(serving.db, believed, envelope.uri, seen, digest, answer)
+    async with ledger():
+        first = await requests.preview(
+            serving.db, door.to, believed, envelope.uri, seen, digest, answer
+        )
     if first is not None:
         return _again(door, source, first)
     emit(REQUESTS, door=source.door, verdict="previewed")
@@ -191,9 +192,13 @@ async def _admit(
         "key": change_key(envelope).hex(),
         "digest": f"sha256:{believed.payload.hex()}",
     }
-    first, receipt = await requests.admit(
-        serving.db, believed, source.name, envelope, answer, cites=cites
-    )
+    try:
+        async with ledger():
+            first, receipt = await requests.admit(
+                serving.db, door.to, believed, source.name, envelope, answer, cites=cites
+            )
+    except NotCitable as error:
+        raise Refusal(error.why) from error
     if first is not None:
         return _again(door, source, first)
     assert receipt is not None

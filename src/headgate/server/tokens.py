@@ -8,10 +8,9 @@ from collections.abc import Awaitable, Callable
 from fastapi import Request
 from fastapi.security import HTTPBearer
 
-from headgate.errors import LedgerUnavailable
 from headgate.ledger import token as tokens
 
-from .doors import Serving, ledger_away
+from .doors import Serving, ledger
 from .problem import Refusal
 
 # For the description of the API; the header is read below, where a second one is refused.
@@ -31,10 +30,8 @@ def allowed(scope: str, *, here: bool = False) -> Callable[[Request], Awaitable[
         if kind.lower() != "bearer" or not token:
             raise Refusal("token_needed")
         serving: Serving = request.app.state.serving
-        try:
+        async with ledger():
             holder = await tokens.holder(serving.db, token)
-        except LedgerUnavailable as error:
-            raise ledger_away(error) from error
         if holder is None:
             raise Refusal("token_needed", "this token is unknown, revoked, or has ended")
         if scope not in holder.scopes:

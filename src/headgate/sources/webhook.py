@@ -16,7 +16,7 @@ from urllib.parse import quote
 from headgate.errors import ConfigError, ObjectMissing, PipelineError
 from headgate.model.call import Call, Vouched, Web
 from headgate.model.duration import seconds
-from headgate.model.envelope import Envelope, Refused
+from headgate.model.envelope import Envelope, Provider, Refused
 from headgate.model.parse import strict
 from headgate.model.parse.result import where
 from headgate.model.secret import Secret
@@ -36,6 +36,7 @@ class Webhook:
     """Calls to `POST /hooks/PIPELINE`, signed with one of the secrets."""
 
     door = "webhook"
+    provider: Provider = "webhook"
 
     def __init__(
         self,
