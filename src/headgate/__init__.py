@@ -19,8 +19,11 @@ if TYPE_CHECKING:
     from headgate.library import Pipeline
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
+    from headgate.model.secret import env, file
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
+    from headgate.sources.http import Http
+    from headgate.sources.sse import ServerSentEvents
     from headgate.sources.webhook import Webhook
 
 _HOMES = {
@@ -29,6 +32,7 @@ _HOMES = {
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
+    "Http": "headgate.sources.http",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
     "Pipeline": "headgate.library",
@@ -36,9 +40,12 @@ _HOMES = {
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
+    "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
     "Webhook": "headgate.sources.webhook",
+    "env": "headgate.model.secret",
+    "file": "headgate.model.secret",
 }
 
 __all__ = [
@@ -47,6 +54,7 @@ __all__ = [
     "Directory",
     "Envelope",
     "HeadgateError",
+    "Http",
     "Object",
     "Permanent",
     "Pipeline",
@@ -54,10 +62,13 @@ __all__ = [
     "RetryPlan",
     "Retryable",
     "Run",
+    "ServerSentEvents",
     "Transaction",
     "Unavailable",
     "Webhook",
     "__version__",
+    "env",
+    "file",
 ]
 
 
