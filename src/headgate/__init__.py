@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
+    from headgate.sources.push import Push
     from headgate.sources.sse import ServerSentEvents
     from headgate.sources.webhook import Webhook
 
@@ -37,6 +38,7 @@ _HOMES = {
     "Permanent": "headgate.errors",
     "Pipeline": "headgate.library",
     "PipelineError": "headgate.errors",
+    "Push": "headgate.sources.push",
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
@@ -59,6 +61,7 @@ __all__ = [
     "Permanent",
     "Pipeline",
     "PipelineError",
+    "Push",
     "RetryPlan",
     "Retryable",
     "Run",

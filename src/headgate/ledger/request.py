@@ -1,7 +1,8 @@
 """Requests: a call from outside counts once, and is durable before it is answered.
 
-The id of a call is used up in the transaction that admits what it brought. Whoever dies between that
-commit and the answer leaves a row behind, and the sender's next try is told how the first one ended.
+The id of a call is used up in the transaction that admits what it brought. Whoever dies between
+that commit and the answer leaves a row behind, and the sender's next try is told how the first one
+ended.
 """
 
 from __future__ import annotations

@@ -89,6 +89,9 @@ class Vouched:
 class Web(Protocol):
     """How a door asks for the public keys of a provider. Only guarded clients implement it."""
 
-    async def get(self, url: str, *, most_bytes: int = 1 << 20) -> bytes:
-        """The body of a 200 answer, redirects not followed. Raises `Unavailable`."""
+    async def get(self, url: str, *, trusted: bool = False, most_bytes: int = 1 << 20) -> bytes:
+        """The body of a successful answer; redirects are not followed. Raises `Unavailable`.
+
+        `trusted`: the address was written by the operator.
+        """
         ...

@@ -21,7 +21,7 @@ from headgate.model.call import Call, Unproven, Vouched
 SIGNATURES_AT_MOST = 16
 SECRET_BYTES = (24, 64)  # what the Standard Webhooks specification asks for
 SECRET_CHARACTERS = 16
-# No full stop: it separates what is signed, and an id that held one could borrow from its neighbour.
+# No full stop: it separates what is signed. An id that held one could borrow from its neighbour.
 _STANDARD_ID = re.compile(r"[!-\-/-~]{1,256}")
 _DELIVERY_ID = re.compile(r"[!-~]{1,256}")
 _SECONDS = re.compile(r"[1-9][0-9]{0,11}")

@@ -34,7 +34,7 @@ DRY = "dry_"
 SAID_AT_MOST = 200
 DIGEST = r"^sha256:[0-9a-f]{64}$"
 NAME = Annotated[str, Path(pattern=r"^[a-z][a-z0-9_-]{0,62}$", description="The pipeline's name.")]
-_BODY = {
+_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "description": "The object itself: any bytes, signed as the pipeline's webhook says.",

@@ -193,6 +193,18 @@ class Settings:
     max_envelope_bytes: int = setting(
         1_048_576, "The largest envelope that is taken in.", whole(1024, 268_435_456)
     )
+    serve_host: str = setting(
+        "127.0.0.1",
+        "The address webhooks and pushes are served on. Put something that does TLS in front "
+        "before it is any other than this machine's own.",
+        matching(r"[\w.:-]+", "a host name or an address"),
+    )
+    serve_port: int = setting(
+        8420, "Where webhooks and pushes are served; `0` is any free port.", whole(0, 65_535)
+    )
+    serve_rate: int = setting(
+        50, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
+    )
     crash_at: str = setting(
         "",
         "Kill a worker when it reaches this point of the path, the n-th time.",
