@@ -1,1 +1,1 @@
-"""The network below the rooms: who may be reached, how it is asked, and on which event loop."""
+"""The network below the rooms: guarded clients, sessions, signatures."""

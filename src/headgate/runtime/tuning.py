@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headgate.stores import Local
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
@@ -26,3 +28,10 @@ class Tuning:
     serve_host: str = "127.0.0.1"
     serve_port: int = 8420
     serve_rate: int = 50
+    cache_folder: str = "~/.cache/headgate"
+    cache_bytes: int = 10 << 30
+
+    @property
+    def local(self) -> Local:
+        """Where stores in a cloud keep copies on this machine."""
+        return Local(self.cache_folder, self.cache_bytes)
