@@ -8,7 +8,7 @@ import itertools
 from typing import Any
 
 import pytest
-from tests.promises.wire import wire
+from tests.pg.proxy import proxy
 from tests.server.doors import Answer, app_of, ask, github, secret, signed, whsec
 from tests.world import World
 
@@ -251,7 +251,7 @@ async def test_hostile_json_is_refused_with_its_reason(world: World, reason: str
 
 async def test_a_body_over_the_limit_is_not_read_to_its_end(world: World) -> None:
     """Neither when it says so nor when it does not."""
-    p, by = await sender(world)
+    _, by = await sender(world)
     said = await ask(by.app, "POST", "/hooks/orders", {"content-length": "9999999"}, b"x")
     assert (said.status, said.reason) == (413, "body_too_large")
     taken = 0
@@ -281,39 +281,38 @@ async def test_a_key_that_calls_too_often_is_told_when_to_come_back(world: World
 async def test_while_the_ledger_is_away_nothing_is_acknowledged(world: World) -> None:
     """503 and Retry-After; the sender's next try is the first one that counts."""
     key = whsec()
-    p = orders(world, key)
     headers = signed(key, BODY, id="msg_x")
-    database = await world.val("SELECT current_database()")
-    async with await Database.open(world.url.replace(database, "postgres"), max_size=1) as other:
-        async with await Database.open(world.url, max_size=2) as db:
-            app = await app_of(db, p)
-            await world.close()
-            await other.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS false")
-            await other.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1",
-                database,
-            )
-            said = await ask(app, "POST", "/hooks/orders", headers, BODY)
-            assert (said.status, said.reason) == (503, "ledger_unavailable")
-            assert int(said.headers["retry-after"]) > 0
-            await other.execute(f"ALTER DATABASE {database} ALLOW_CONNECTIONS true")
-            await world.open()
-            assert await world.count("headgate.entry") == 0
-            assert (await ask(app, "POST", "/hooks/orders", headers, BODY)).status == 202
+    async with (
+        proxy(world.url) as between,
+        await Database.open(between.url, max_size=2) as db,
+    ):
+        app = await app_of(db, orders(world, key))
+        there, between.target = between.target, "/nowhere"
+        await world.db.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        said = await ask(app, "POST", "/hooks/orders", headers, BODY)
+        assert (said.status, said.reason) == (503, "ledger_unavailable")
+        assert int(said.headers["retry-after"]) > 0
+        between.target = there
+        await world.close()
+        await world.open()
+        assert await world.count("headgate.entry") == 0
+        assert (await ask(app, "POST", "/hooks/orders", headers, BODY)).status == 202
 
 
-async def test_the_reply_to_the_commit_is_lost(world: World) -> None:
-    """Whether it was applied is found out; the sender is told the truth, and there is one entry."""
+async def test_a_lost_reply_to_the_commit_is_found_out(world: World) -> None:
+    """The sender is told what is so: it was admitted, once."""
     key = whsec()
-    p = orders(world, key)
-    with wire(world.url) as between:
-        async with await Database.open(between.url, max_size=2) as db:
-            app = await app_of(db, p)
-            between.lose = b"headgate.receive("
-            said = await ask(app, "POST", "/hooks/orders", signed(key, BODY, id="msg_x"), BODY)
-            assert said.status == 503
-            said = await ask(app, "POST", "/hooks/orders", signed(key, BODY, id="msg_x"), BODY)
-            assert said.status == 202
+    async with (
+        proxy(world.url) as between,
+        await Database.open(between.url, max_size=2) as db,
+    ):
+        app = await app_of(db, orders(world, key))
+        between.fault = "lose_reply"
+        said = await ask(app, "POST", "/hooks/orders", signed(key, BODY, id="msg_x"), BODY)
+        assert (said.status, between.fault) == (202, None)
     assert await world.count("headgate.entry") == 1
 
 
