@@ -24,7 +24,7 @@ SECRET_CHARACTERS = 16
 # No full stop: it separates what is signed. An id that held one could borrow from its neighbour.
 _STANDARD_ID = re.compile(r"[!-\-/-~]{1,256}")
 _DELIVERY_ID = re.compile(r"[!-~]{1,256}")
-_SECONDS = re.compile(r"[1-9][0-9]{0,11}")
+_SECONDS = re.compile(r"[1-9][0-9]{0,9}")
 _STANDARD = re.compile(r"v1,[A-Za-z0-9+/]{43}=")
 _GITHUB = re.compile(r"sha256=[0-9a-f]{64}")
 

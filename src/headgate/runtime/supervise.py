@@ -214,7 +214,7 @@ class Supervisor:
             if child.kind == "work":
                 self._start_worker()
             else:
-                self._quiet = False
+                self._quiet = self._quiet and child.kind != "watch"
                 self._brood.start(child.kind)
 
     def _give_up_on(self, ended: list[Started]) -> None:

@@ -27,7 +27,7 @@ class Tuning:
     max_envelope_bytes: int = 1_048_576
     serve_host: str = "127.0.0.1"
     serve_port: int = 8420
-    serve_rate: int = 50
+    serve_rate: int = 500
     cache_folder: str = "~/.cache/headgate"
     cache_bytes: int = 10 << 30
 

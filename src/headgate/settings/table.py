@@ -213,7 +213,7 @@ class Settings:
         8420, "Where webhooks and pushes are served; `0` is any free port.", whole(0, 65_535)
     )
     serve_rate: int = setting(
-        50, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
+        500, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
     )
     crash_at: str = setting(
         "",
