@@ -239,13 +239,13 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("reason", HOSTILE)
-async def test_hostile_json_is_refused_with_its_reason(world: World, reason: str) -> None:
+async def test_hostile_json_is_refused_with_its_reason(world: World) -> None:
     """It never reaches a handler; its bytes are in quarantine, once."""
     _, by = await sender(world)
-    said = await by.send(HOSTILE[reason])
-    assert (said.status, said.reason, said.json["code"]) == (400, "body_refused", reason)
-    assert [(c, r) for c, r, _ in await world.quarantined()] == [("schema", reason)]
+    for reason, body in HOSTILE.items():
+        said = await by.send(body)
+        assert (said.status, said.reason, said.json["code"]) == (400, "body_refused", reason)
+    assert [(c, r) for c, r, _ in await world.quarantined()] == [("schema", r) for r in HOSTILE]
     assert await world.count("headgate.work") == 0
 
 

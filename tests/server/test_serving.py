@@ -23,6 +23,7 @@ from tests.server.doors import app_of, secret, signed, whsec
 from tests.world import World
 
 import headgate as hg
+from headgate.errors import UsageError
 from headgate.server import listen
 
 KEY = whsec()
@@ -114,26 +115,6 @@ async def test_killed_between_commit_and_answer_the_next_try_is_told(
     assert await world.count("headgate.request") == 1
 
 
-async def test_up_serves_and_works(world: World) -> None:
-    """One command: the call is taken in, and its object is finalized."""
-
-    def go() -> None:
-        with running(world, "up", "orders.py", "--workers", "1") as url:
-            assert post(url, "msg_1")[0] == 202
-
-            def finalized() -> bool:
-                return post(url, "msg_1")[1]["first"]["now"]["status"] == "finalized"
-
-            eventually(finalized, seconds=30)
-            with urllib.request.urlopen(f"{url}/readyz", timeout=10) as ready:
-                assert ready.read() == b"ready\n"
-            with urllib.request.urlopen(f"{url}/metrics", timeout=10) as metrics:
-                assert b'verdict="admitted"} 1.0' in metrics.read()
-
-    await asyncio.to_thread(go)
-    assert await world.outcomes() == {"finalized": 1}
-
-
 def serve_wrongly(folder: Path, *args: str, **env: str) -> str:
     said = subprocess.run(
         [sys.executable, "-m", "headgate", "serve", *args],
@@ -149,30 +130,35 @@ def serve_wrongly(folder: Path, *args: str, **env: str) -> str:
 
 
 async def test_what_cannot_be_served_is_named(world: World) -> None:
-    """Exit 2 and the way out: a port that is taken, a secret that is missing, nothing to serve."""
+    """Exit 2 and the way out: a secret that is missing, nothing to serve; TLS is spoken of."""
     (world.folder / "orders.py").write_text(PIPELINE)
     (world.folder / "rain.py").write_text(
         "import headgate as hg\nrain = hg.Pipeline('rain', store='lake')\n"
     )
     env = {"HEADGATE_DATABASE_URL": world.url}
+    secret_missing, nothing = await asyncio.gather(
+        asyncio.to_thread(serve_wrongly, world.folder, "orders.py", **env),
+        asyncio.to_thread(serve_wrongly, world.folder, "rain.py", "--host", "0.0.0.0", **env),
+    )
+    assert "ORDERS_SECRET" in secret_missing
+    assert "hg.Webhook" in nothing
+    assert "without TLS" in nothing
 
-    def go() -> None:
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            port = str(taken.getsockname()[1])
-            said = serve_wrongly(
-                world.folder, "orders.py", "--port", port, **env, ORDERS_SECRET=KEY
-            )
-            assert "another port" in said
-        assert "ORDERS_SECRET" in serve_wrongly(world.folder, "orders.py", **env)
-        assert "hg.Webhook" in serve_wrongly(world.folder, "rain.py", **env)
-        said = serve_wrongly(
-            world.folder, "orders.py", "--host", "256.0.0.1", **env, ORDERS_SECRET=KEY
-        )
-        assert "TLS" in said
 
-    await asyncio.to_thread(go)
+def test_an_address_that_cannot_be_listened_on_is_named() -> None:
+    """A port that is taken, a host that is not ours: what to change, no traceback."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(UsageError) as told:
+            listen.bind("127.0.0.1", taken.getsockname()[1])
+        assert "another port" in told.value.hint
+    with pytest.raises(UsageError) as told:
+        listen.bind("192.0.2.1", 0)
+    assert "another host" in told.value.hint
+    assert [listen.is_loopback(h) for h in ("127.0.0.1", "::1", "localhost", "0.0.0.0", "x")] == [
+        True, True, True, False, False,
+    ]  # fmt: skip
 
 
 @contextmanager
@@ -195,8 +181,9 @@ async def test_who_talks_slowly_is_not_waited_for(world: World) -> None:
         slow, half = await asyncio.open_connection(host, port)
         half.write(b"POST /hooks/orders HTTP/1.1\r\nHost: x\r\n")
         kept, whole = await asyncio.open_connection(host, port)
-        whole.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\nGET /healthz HTTP/1.1\r\n")
+        whole.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await kept.readuntil(b"ok\n")).startswith(b"HTTP/1.1 200 OK")
+        whole.write(b"GET /healthz HTTP/1.1\r\n")
         for reader in (silent, slow, kept):
             async with asyncio.timeout(5):
                 assert await reader.read() == b""
@@ -241,7 +228,7 @@ async def test_a_body_that_does_not_come_is_not_waited_for(
 
 
 async def test_the_example_does_what_its_page_says(world: World) -> None:
-    """examples/webhook, by its own script: sent twice, one row."""
+    """examples/webhook, by its own script: `up` serves and works; sent twice, one row."""
     example = Path(__file__).parents[2] / "examples" / "webhook"
     for name in ("orders.py", "send.py"):
         (world.folder / name).write_text((example / name).read_text())
@@ -263,6 +250,10 @@ async def test_the_example_does_what_its_page_says(world: World) -> None:
             assert send(url, 3).startswith("200 ")
             assert send(url, 4).startswith("409 ")
             eventually(lambda: '"finalized"' in send(url, 3), seconds=30)
+            with urllib.request.urlopen(f"{url}/readyz", timeout=10) as ready:
+                assert ready.read() == b"ready\n"
+            with urllib.request.urlopen(f"{url}/metrics", timeout=10) as metrics:
+                assert b'verdict="admitted"} 1.0' in metrics.read()
 
     await asyncio.to_thread(go)
     assert await world.table("shop_order", "id", "total") == [(7, 3)]
