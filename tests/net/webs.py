@@ -125,7 +125,7 @@ def say(writer: asyncio.StreamWriter, status: str, body: bytes = b"", **headers:
     named = {"Content-Length": str(len(body)), "Connection": "close"}
     named |= {name.replace("_", "-"): value for name, value in headers.items()}
     lines = [f"{name}: {value}" for name, value in named.items() if value]
-    writer.write("\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode("latin-1") + body)
+    writer.write("\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode() + body)
 
 
 def _lower(headers: Any) -> dict[str, str]:

@@ -22,6 +22,7 @@ SECTIONS: Sections = {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
+        "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
     },
@@ -30,6 +31,7 @@ SECTIONS: Sections = {
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",
         ),
+        "budget": Place("headgate.cli.budget:budget", "Whose attempts fail too often; go on."),
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),

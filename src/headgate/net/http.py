@@ -344,7 +344,10 @@ def _parsed(url: str) -> URL:
 
 
 def _joined(url: URL, where: str) -> URL:
-    try:
-        return url.join(_parsed(where))
-    except ValueError:
-        raise refused(shown(where), "it is not a web address") from None
+    """Where a redirect leads. Half an address (`http:/x`) means different things to different
+    programs, so it leads nowhere.
+    """
+    to = _parsed(where)
+    if to.scheme and not to.host:
+        raise refused(shown(where), "it is not a web address")
+    return url.join(to)

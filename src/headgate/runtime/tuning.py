@@ -28,6 +28,12 @@ class Tuning:
     serve_host: str = "127.0.0.1"
     serve_port: int = 8420
     serve_rate: int = 500
+    error_budget: float = 0.05
+    error_budget_seconds: float = 600.0
+    incident_hook: str = ""
+    incident_seconds: float = 900.0
+    env: str = ""
+    egress_allow: str = ""
     cache_folder: str = "~/.cache/headgate"
     cache_bytes: int = 10 << 30
 

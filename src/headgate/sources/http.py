@@ -13,7 +13,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -125,10 +125,15 @@ class Http:
         """The resource's bytes as they are now, in chunks; a body that was cut is resumed."""
         if envelope.uri not in self._owned:
             raise ObjectMissing(f"{envelope.uri} is not an address of {self.name}")
+        host = urlsplit(envelope.uri).netloc
+        self._leave_alone(host, datetime.now(UTC))
         reading = Reading(shared(), envelope.uri, self._headers, self._limits)
         try:
             while chunk := loop.wait(reading.chunk()):
                 yield chunk
+        except Unavailable as error:
+            self._rest(host, error, datetime.now(UTC))
+            raise
         finally:
             loop.wait(reading.close())
 
@@ -154,19 +159,27 @@ class Http:
         async with turn:
             host = urlsplit(url).netloc
             try:
-                if (until := self._resting.get(host)) is not None and now < until:
-                    raise Unavailable(
-                        f"{host} asked to be left alone until {until:%Y-%m-%d %H:%M:%S} UTC",
-                        upstream=host,
-                        delay_seconds=(until - now).total_seconds(),
-                    )
-                self._resting.pop(host, None)
+                self._leave_alone(host, now)
                 return await self._ask(client, url, before, now)
             except HeadgateError as error:
-                if isinstance(error, Unavailable) and error.delay_seconds:
-                    self._resting.setdefault(host, now + timedelta(seconds=error.delay_seconds))
+                self._rest(host, error, now)
                 self._complain(url, error)
                 return error
+
+    def _leave_alone(self, host: str, now: datetime) -> None:
+        """Raise when the host asked for patience and its time has not come."""
+        until = self._resting.get(host)
+        if until is not None and now < until:
+            raise Unavailable(
+                f"{host} asked to be left alone until {until:%Y-%m-%d %H:%M:%S} UTC",
+                upstream=host,
+                delay_seconds=(until - now).total_seconds(),
+            )
+
+    def _rest(self, host: str, error: HeadgateError, now: datetime) -> None:
+        if isinstance(error, Unavailable) and error.delay_seconds:
+            until = now + timedelta(seconds=error.delay_seconds)
+            self._resting[host] = max(until, self._resting.get(host, until))
 
     async def _ask(
         self, client: Client, url: str, before: Known | None, now: datetime

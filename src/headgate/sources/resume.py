@@ -95,7 +95,9 @@ class Reading:
             return self._at  # the same bytes again, from the beginning
         said = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
         if said is None or int(said[1]) != self._at:
-            raise Unavailable(f"{shown(self._url)} answered with another range than was asked for")
+            raise ObjectChanged(
+                f"{shown(self._url)} answered with another range than was asked for"
+            )
         return 0
 
     async def _counted(self, answer: Answer, skip: int) -> AsyncGenerator[bytes]:

@@ -15,8 +15,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import random
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from string import Formatter
@@ -24,7 +26,7 @@ from urllib.parse import quote
 
 from headgate.errors import HeadgateError, ObjectMissing, PipelineError, Unavailable
 from headgate.model.duration import seconds
-from headgate.model.envelope import Envelope, Refused
+from headgate.model.envelope import Envelope, Provider, Refused
 from headgate.model.ports import Advance
 from headgate.model.secret import Secret, reveal
 from headgate.net.http import Answer, Client, Limits, need_aiohttp, shown
@@ -34,10 +36,12 @@ from .events import Event, EventParser
 
 # How long to wait before asking again when the server has not said.
 RETRY_SECONDS = 3.0
+SHORTEST_RETRY_SECONDS = 0.05
 LONGEST_RETRY_SECONDS = 300.0
 # How often we say that there is nothing to tell.
 QUIET_SECONDS = 1.0
 _FIELDS = {"url", "id", "event"}
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -46,12 +50,14 @@ class _Place:
 
     id: str
     since: int = 0
+    over: bool = False
 
 
 class ServerSentEvents:
     """The events of one stream. `uri` says what an event is called: `{url}`, `{id}`, `{event}`."""
 
     name: str
+    provider: Provider = "http"
 
     def __init__(
         self,
@@ -96,32 +102,40 @@ class ServerSentEvents:
             raise ObjectMissing(f"{envelope.uri} was an event, and its data is not with it")
         yield envelope.data
 
-    async def follow(self, checkpoint: str | None) -> AsyncIterator[Advance | None]:
-        """Every event after the checkpoint. Ends when the server says that there is no more (204).
+    async def follow(self, checkpoint: str | None) -> AsyncGenerator[Advance | None]:
+        """Every event after the checkpoint. After 204, "there is no more", nothing is asked again.
 
         A stream that breaks is asked again after the server's `retry:`; one that cannot be opened
         raises `Unavailable`.
         """
         place = _Place(checkpoint or "")
-        async with Client(self._limits()) as client:
-            while True:
+        async with Client(Limits(read_seconds=self._idle_seconds)) as client:
+            while not place.over:
+                told = False
                 try:
-                    async for step in self._connection(client, place):
-                        if step is _OVER:
-                            return
-                        yield step
+                    async with aclosing(self._connection(client, place)) as steps:
+                        async for step in steps:
+                            told = told or step is not None
+                            yield step
                 except HeadgateError as error:
                     raise self._unavailable(error) from error
-                yield None
-                # Not all at once, when a server that fell over comes back.
-                await asyncio.sleep(self._retry_seconds * random.uniform(0.8, 1.2))
+                if not told:
+                    yield None
+                await asyncio.sleep(self._pause_seconds(told))
+        _log.info("%s: the server says that there is no more", self.name)
+        while True:
+            yield None
+            await asyncio.sleep(QUIET_SECONDS)
 
-    def _limits(self) -> Limits:
-        return Limits(read_seconds=self._idle_seconds)
+    def _pause_seconds(self, told: bool) -> float:
+        """Before asking again: what the server wants, and never a tight loop.
 
-    async def _connection(
-        self, client: Client, place: _Place
-    ) -> AsyncGenerator[Advance | None, None]:
+        Not to the point, so that all do not come at once when a server that fell over is back.
+        """
+        least = SHORTEST_RETRY_SECONDS if told else min(1.0, RETRY_SECONDS)
+        return max(self._retry_seconds, least) * random.uniform(0.8, 1.2)
+
+    async def _connection(self, client: Client, place: _Place) -> AsyncGenerator[Advance | None]:
         """One connection, from its answer to its end."""
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **self._headers}
         if place.id:
@@ -129,15 +143,23 @@ class ServerSentEvents:
         place.since = 0
         async with client.ask(self.url, headers=headers, trusted=True) as answer:
             if answer.status == 204:
-                yield _OVER
+                place.over = True
                 return
             self._expect_stream(answer)
             parser = EventParser(self._most_bytes)
-            async for data in _quietly(answer):
-                events = list(parser.feed(data)) if data else []
-                if parser.retry_seconds is not None:
-                    self._retry_seconds = min(parser.retry_seconds, LONGEST_RETRY_SECONDS)
-                yield self._advance(events, place) if events else None
+            now = asyncio.get_running_loop().time
+            spoke = now()
+            async with aclosing(_pieces(answer)) as pieces:
+                async for data in pieces:
+                    if events := list(parser.feed(data)):
+                        spoke = now()
+                        yield self._advance(events, place)
+                    elif now() - spoke >= QUIET_SECONDS:
+                        # Heartbeats, half an event, or nothing at all.
+                        spoke = now()
+                        yield None
+                    if parser.retry_seconds is not None:
+                        self._retry_seconds = min(parser.retry_seconds, LONGEST_RETRY_SECONDS)
 
     def _expect_stream(self, answer: Answer) -> None:
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
@@ -168,10 +190,11 @@ class ServerSentEvents:
     def _told(self, event: Event, place: _Place, now: datetime) -> Envelope | Refused:
         if event.id is None or not event.id:
             place.since += 1
+        event_id = event.id or _nameless(event, place)
         if event.too_large:
             said = f"an event of {shown(self.url)} has more than {self._most_bytes:,} bytes"
-            return Refused("event_too_large", "data", said, event.data)
-        event_id = event.id or _nameless(event, place)
+            raw = event.data + f"\n… cut; event {event_id}".encode()
+            return Refused("event_too_large", "data", said, raw)
         return Envelope(
             event_id=event_id if len(event_id) <= 1024 else _digest(event_id),
             source=f"sse:{event.kind}"[:1024],
@@ -196,10 +219,7 @@ class ServerSentEvents:
         return whole if len(whole) <= LONGEST_URI else written(_digest(event_id))[:LONGEST_URI]
 
 
-_OVER = Advance((), "")
-
-
-async def _quietly(answer: Answer) -> AsyncGenerator[bytes, None]:
+async def _pieces(answer: Answer) -> AsyncGenerator[bytes]:
     """The pieces of the body, and an empty one whenever nothing came for a while.
 
     A stream that is cut ends, like one that is closed: both are asked again.
