@@ -17,31 +17,39 @@ from headgate._version import __version__
 if TYPE_CHECKING:
     from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
     from headgate.library import Pipeline
+    from headgate.model.change import Change
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.secret import env, file
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
+    from headgate.sources.manifest import Manifest
+    from headgate.sources.prefix import Prefix
     from headgate.sources.push import Push
+    from headgate.sources.schedule import Schedule
     from headgate.sources.sse import ServerSentEvents
     from headgate.sources.webhook import Webhook
 
 _HOMES = {
     "Artifact": "headgate.model.object",
     "BlockingTransaction": "headgate.model.object",
+    "Change": "headgate.model.change",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
+    "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
     "Pipeline": "headgate.library",
     "PipelineError": "headgate.errors",
+    "Prefix": "headgate.sources.prefix",
     "Push": "headgate.sources.push",
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
+    "Schedule": "headgate.sources.schedule",
     "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
@@ -53,18 +61,22 @@ _HOMES = {
 __all__ = [
     "Artifact",
     "BlockingTransaction",
+    "Change",
     "Directory",
     "Envelope",
     "HeadgateError",
     "Http",
+    "Manifest",
     "Object",
     "Permanent",
     "Pipeline",
     "PipelineError",
+    "Prefix",
     "Push",
     "RetryPlan",
     "Retryable",
     "Run",
+    "Schedule",
     "ServerSentEvents",
     "Transaction",
     "Unavailable",

@@ -6,13 +6,53 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from headgate.model.pipeline import Pipeline as Declaration
+
+if TYPE_CHECKING:
+    from headgate.sources.own import SourceFunction
 
 
 class Pipeline(Declaration):
     """A declared pipeline. `headgate up FILE` runs it; so does `run()`, in notebooks and tests."""
+
+    def source(
+        self,
+        *,
+        every: str | float,
+        name: str | None = None,
+        complete: bool = False,
+        shrink: float = 0.5,
+        owns: str | None = None,
+        deadline: str | float = "10m",
+    ) -> Callable[[Callable[[], Any]], SourceFunction]:
+        """A source of your own: a function that yields an `hg.Change` for each object there is.
+
+        What it does not yield stays as it was, unless `complete=True` says that it is gone then.
+        """
+        from headgate.sources.own import OwnSource, SourceFunction
+
+        def decorate(function: Callable[[], Any]) -> SourceFunction:
+            step = self._step(function, (), least=0, kind="source")
+
+            def others() -> list[Any]:
+                return [other for other in self.sources if other is not source]
+
+            source = OwnSource(
+                function,
+                name=name or step.name.rpartition(".")[2],
+                every=every,
+                complete=complete,
+                shrink=shrink,
+                owns=owns,
+                deadline=deadline,
+                others=others,
+            )
+            self.add_source(source)
+            return SourceFunction(function, source)
+
+        return decorate
 
     def run(self, *, until_idle: bool = True, max_wait_seconds: float | None = None) -> None:
         """Watch, work and sweep in this process, also inside a running event loop.

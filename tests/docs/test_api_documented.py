@@ -54,12 +54,24 @@ def test_every_public_member_is_in_the_reference(name: str) -> None:
         public -= {"moved"}  # Headgate's own
         public |= set(made.__slots__)
     if name == "Pipeline":
-        public = {"validate", "rows", "transform", "apply", "run"}
+        public = {"validate", "rows", "transform", "apply", "source", "add_source", "run"}
     missing = {n for n in public if not n.startswith("_")} - words(section(PIPELINE, f"hg.{name}"))
     assert not missing, f"reference/pipeline.md, hg.{name}: {sorted(missing)}"
 
 
-@pytest.mark.parametrize("name", ["Pipeline", "Directory", "Http", "ServerSentEvents", "Webhook"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Pipeline",
+        "Directory",
+        "Http",
+        "Manifest",
+        "Prefix",
+        "Schedule",
+        "ServerSentEvents",
+        "Webhook",
+    ],
+)
 def test_every_parameter_is_in_the_reference(name: str) -> None:
     """What can be said when something is declared is explained, and nothing that cannot."""
     page = section(PIPELINE, f"hg.{name}").partition("\n### ")[0]
@@ -77,7 +89,7 @@ def test_every_parameter_of_a_push_is_in_the_reference(name: str) -> None:
     assert said | shared == set(inspect.signature(getattr(hg.Push, name)).parameters)
 
 
-@pytest.mark.parametrize("name", ["Artifact", "RetryPlan"])
+@pytest.mark.parametrize("name", ["Artifact", "Change", "RetryPlan"])
 def test_the_reference_shows_how_a_value_is_made(name: str) -> None:
     """Its parameters are there in their order."""
     said = re.search(rf"`hg\.{name}\((.*?)\)`", section(PIPELINE, f"hg.{name}"))
@@ -98,6 +110,8 @@ def test_every_option_of_a_handler_is_in_the_reference() -> None:
     for handler in (hg.Pipeline.rows, hg.Pipeline.apply):
         options = set(inspect.signature(handler).parameters) - {"self", "function"}
         assert options <= said, sorted(options - said)
+    of_sources = words(section(PIPELINE, "A source of its own", level=3))
+    assert set(inspect.signature(hg.Pipeline.source).parameters) - {"self"} <= of_sources
 
 
 @pytest.mark.parametrize("error", CLASSES, ids=lambda error: error.__name__)

@@ -15,7 +15,7 @@ from tests.world import World, change
 
 import headgate as hg
 from headgate.ledger import anchor
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 from headgate.pg import Database
 from headgate.runtime.ledger_home import Ledger
 from headgate.runtime.supervise import up
@@ -156,7 +156,7 @@ class Shelf(hg.Directory):
 
     def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
         scan = super().scan(known, now)
-        long = Change(f"{self.uri}/{name_of(3500)}", "created", "1", "weak", now, 0)
+        long = Noticed(f"{self.uri}/{name_of(3500)}", "created", "1", "weak", now, 0)
         return Scan([long, *scan.changes], scan.unsettled)
 
 

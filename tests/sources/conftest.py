@@ -1,3 +1,3 @@
 import pytest
 
-pytest.register_assert_rewrite("headgate.testing.sources", "headgate.testing.expect")
+pytest.register_assert_rewrite("headgate.testing")

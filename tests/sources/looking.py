@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from headgate.model.envelope import Envelope
-from headgate.model.ports import Change, Known
+from headgate.model.ports import Known, Noticed
 from headgate.sources import Directory
 
 LATER = timedelta(seconds=60)
@@ -15,7 +15,7 @@ def now() -> datetime:
     return datetime.now(UTC)
 
 
-def look(source: Directory, known: dict[str, Known] | None = None) -> list[Change]:
+def look(source: Directory, known: dict[str, Known] | None = None) -> list[Noticed]:
     """A scan at a time when everything has settled."""
     return source.scan(known or {}, now() + LATER).changes
 
@@ -25,7 +25,7 @@ def found(source: Directory) -> set[str]:
     return {change.uri.removeprefix(source.uri + "/") for change in look(source)}
 
 
-def remember(changes: list[Change]) -> dict[str, Known]:
+def remember(changes: list[Noticed]) -> dict[str, Known]:
     return {change.uri: Known(change.hint, 1) for change in changes}
 
 

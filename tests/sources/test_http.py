@@ -25,7 +25,8 @@ from headgate.errors import (
     Unavailable,
 )
 from headgate.model.envelope import Envelope
-from headgate.model.ports import Change, Known
+from headgate.model.ports import Known, Noticed
+from headgate.net.guard import Guard, install
 from headgate.sources import Http
 
 NOW = datetime(2024, 5, 1, 12, 0, 0, 5, tzinfo=UTC)
@@ -52,14 +53,14 @@ class Site:
         say(writer, status, body, **headers)
 
 
-def remember(changes: list[Change], known: dict[str, Known] | None = None) -> dict[str, Known]:
+def remember(changes: list[Noticed], known: dict[str, Known] | None = None) -> dict[str, Known]:
     """What the ledger knows once these changes are admitted."""
     told = {c.uri: Known(c.hint, c.expected + 1, c.kind == "removed") for c in changes}
     return {**(known or {}), **told}
 
 
 def envelope(source: Http, web: Web, path: str = "/a") -> Envelope:
-    change = Change(web.url + path, "created", "sha256:x", "strong", NOW, 0)
+    change = Noticed(web.url + path, "created", "sha256:x", "strong", NOW, 0)
     return source.envelope(change, 1, NOW)
 
 
@@ -269,6 +270,23 @@ def test_a_redirect_into_the_network_is_refused(caplog: pytest.LogCaptureFixture
             with pytest.raises(PermissionDenied, match="loopback"):
                 list(source.fetch(envelope(source, web)))
     assert not other.asked
+
+
+def test_a_redirect_that_is_allowed_is_followed() -> None:
+    """What the operator put on the list is reached, from the moment it is there."""
+    inside = Site()
+    inside.set("/x", "200 OK", b"1", ETag='"1"')
+    site = Site()
+    with speaking(inside.speak) as other, speaking(site.speak) as web:
+        site.set("/a", "302 Found", Location=f"{other.url}/x")
+        source = Http(f"{web.url}/a")
+        with pytest.raises(Unavailable):
+            source.scan({}, NOW)
+        install(Guard(f"127.0.0.1:{other.port}"))
+        try:
+            assert [c.hint for c in source.scan({}, NOW).changes] == ['etag:"1"']
+        finally:
+            install(Guard())
 
 
 class Cutting:

@@ -24,6 +24,7 @@ SECTIONS: Sections = {
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
         "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
+        "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
     },
     "Decide": {
@@ -35,6 +36,7 @@ SECTIONS: Sections = {
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),
+        "plugins": Place("headgate.cli.plugins:plugins", "List sources, sinks, stores of others."),
         "token": Place("headgate.cli.token:token", "Who may ask the server."),
         "db": Place("headgate.cli.db:db", "The ledger's database: migrate, url, psql."),
         "completion": Place("headgate.cli.completion:completion", "Print the shell's completion."),

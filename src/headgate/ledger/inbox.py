@@ -16,7 +16,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, fingerprint
-from headgate.model.ports import Change, Known
+from headgate.model.ports import Known, Noticed
 from headgate.pg import Database, Link, queries
 
 from .arrays import column
@@ -123,8 +123,8 @@ async def poll(
     db: Database,
     to: Registered,
     source: str,
-    changes: Sequence[Change],
-    envelope: Callable[[Change, int], Envelope],
+    changes: Sequence[Noticed],
+    envelope: Callable[[Noticed, int], Envelope],
 ) -> Receipt:
     """Number what a polled source noticed and admit it, in one transaction.
 

@@ -86,14 +86,9 @@ class Pipeline:
     def __post_init__(self) -> None:
         for what, given, right in chain(self._mistakes(), self._mistakes_of_pace()):
             raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
-        self.sources = tuple(self.sources)
-        names = [s.name for s in self.sources]
-        twice = [name for n, name in enumerate(names) if name in names[:n]]
-        if twice:
-            raise PipelineError(
-                f"Pipeline({self.name!r}): two sources are called {twice[0]!r}",
-                hint="give one of them name=…",
-            )
+        given, self.sources = self.sources, ()
+        for source in given:
+            self.add_source(source)
         try:
             self.params_digest = params_digest(self.params)
         except TypeError as error:
@@ -129,6 +124,15 @@ class Pipeline:
                 self.deadline,
                 "a handler needs some time; None is no limit of its own",
             )
+
+    def add_source(self, source: Source) -> None:
+        """Listen to one more source."""
+        if any(known.name == source.name for known in self.sources):
+            raise PipelineError(
+                f"Pipeline({self.name!r}): two sources are called {source.name!r}",
+                hint="give one of them name=…",
+            )
+        self.sources = (*self.sources, source)
 
     def _mistakes_of_pace(self) -> Iterator[tuple[str, object, str]]:
         above = "give a number above zero; None is no limit"

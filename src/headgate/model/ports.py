@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
 from .call import Call, Vouched, Web
-from .envelope import Envelope, Kind, Provider, Refused, Strength
+from .envelope import Clock, Envelope, Kind, Provider, Refused, Strength
 
 
 class Spool(Protocol):
@@ -102,10 +102,11 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Noticed:
     """What a polled source noticed. The ledger decides by compare-and-swap whether it is new.
 
-    `expected` is the generation the detector had compared with (0: never seen).
+    `expected` is the generation the detector had compared with (0: never seen). `data` are the
+    object's bytes where the source has them at hand; otherwise they are fetched.
     """
 
     uri: str
@@ -116,13 +117,16 @@ class Change:
     expected: int
     size: int | None = None
     content_type: str | None = None
+    clock: Clock = "object"
+    item: str | None = None
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scan:
     """One look at a polled source. `unsettled` counts what was seen but is still being written."""
 
-    changes: list[Change]
+    changes: list[Noticed]
     unsettled: int
 
 
@@ -161,7 +165,7 @@ class Polled(Source, Protocol):
         """Compare what is there with what is known. Raises `Unavailable` rather than guess."""
         ...
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         ...
 

@@ -34,7 +34,7 @@ from headgate.ledger import call, gate, inbox
 from headgate.ledger import worker as workers
 from headgate.ledger.gate import Claim
 from headgate.model.pipeline import Pipeline
-from headgate.model.ports import Change, Chunks
+from headgate.model.ports import Chunks, Noticed
 from headgate.model.verdict import Quarantine, Release, Retry, Verdict
 from headgate.pg import Database, Link
 from headgate.pg.database import IDLE_SECONDS
@@ -233,7 +233,7 @@ async def _claim(db: Database, path: Path, source: Directory, sample: FilePath) 
     status = os.stat(sample)
     now = datetime.now(UTC)
     changed_at = datetime.fromtimestamp(status.st_mtime, UTC)
-    change = Change(
+    change = Noticed(
         uri_of(str(sample)), "created", hint_of(status), "weak", changed_at, 0, status.st_size
     )
     await inbox.receive(db, path.at, source.name, [source.envelope(change, 1, now)])

@@ -14,7 +14,7 @@ from time import perf_counter
 from headgate.errors import LedgerUnavailable, Unavailable
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
-from headgate.model.ports import Change, Polled
+from headgate.model.ports import Noticed, Polled
 from headgate.model.signal import OUTAGE, SCAN_SECONDS, emit
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
@@ -22,6 +22,7 @@ from headgate.telemetry.log import get_logger
 from .intake import Quiet, count
 
 ADMIT_AT_ONCE = 1000
+OFTEN_SECONDS = 5.0
 log = get_logger("headgate.watch")
 
 
@@ -46,7 +47,7 @@ class Watcher:
                 if isinstance(error, LedgerUnavailable):
                     emit(OUTAGE)
                 self._complain(str(error))
-                pause = min(max(pause, 0.1) * 2, 60.0)
+                pause = error.delay_seconds or min(max(pause, 0.1) * 2, 60.0)
             told()
             await asyncio.sleep(pause)
 
@@ -65,10 +66,12 @@ class Watcher:
         # What was refused is tried again with each look, after the others and on its own.
         for change in again:
             new += await self._admit_alone(change)
-        self.quiet = Quiet(not fresh, scan.unsettled)
+        # Who waits until all is done does not wait hours for the next look.
+        rarely = self._source.every_seconds > OFTEN_SECONDS
+        self.quiet = Quiet(rarely or not fresh, scan.unsettled)
         return new
 
-    async def _admit(self, changes: Sequence[Change]) -> int:
+    async def _admit(self, changes: Sequence[Noticed]) -> int:
         try:
             return await self._poll(changes)
         except Unavailable:
@@ -77,7 +80,7 @@ class Watcher:
             # One change the ledger cannot take must not hold up those that came with it.
             return sum([await self._admit_alone(change) for change in changes])
 
-    async def _admit_alone(self, change: Change) -> int:
+    async def _admit_alone(self, change: Noticed) -> int:
         try:
             admitted = await self._poll([change])
         except Unavailable:
@@ -91,7 +94,7 @@ class Watcher:
         self._refused.discard(change.uri)
         return admitted
 
-    async def _poll(self, changes: Sequence[Change]) -> int:
+    async def _poll(self, changes: Sequence[Noticed]) -> int:
         now = datetime.now(UTC)
         receipt = await inbox.poll(
             self._db,

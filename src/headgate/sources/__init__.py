@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .directory import Directory
 from .http import Http
+from .schedule import Schedule
 from .sse import ServerSentEvents
 
-__all__ = ["Directory", "Http", "ServerSentEvents"]
+__all__ = ["Directory", "Http", "Schedule", "ServerSentEvents"]

@@ -23,7 +23,7 @@ from functools import lru_cache
 from headgate.errors import ObjectChanged, ObjectMissing, PipelineError, Unavailable, UsageError
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, ordinal
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 
 from .pattern import compile_pattern, depth_of
 from .reading import open_inside, parts_of, trouble
@@ -87,7 +87,7 @@ class Directory:
         settle_ns = int(self.settle_seconds * 1e9)
         seen: set[str] = set()
         watched: dict[str, tuple[str, datetime]] = {}
-        changes: list[Change] = []
+        changes: list[Noticed] = []
         unsettled = 0
         for uri, relative, name, status in walk.files():
             if self._matches is not None and self._matches(relative) is None:
@@ -112,7 +112,7 @@ class Directory:
         self._devices = {folder: device for folder, (device, _) in walk.folders.items()}
         return Scan(changes, unsettled)
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         removed = change.kind == "removed"
         event_id = f"{generation}@{change.uri}"
@@ -181,7 +181,7 @@ class Directory:
         watched[uri] = first
         return (now - first[1]).total_seconds() >= self.settle_seconds
 
-    def _guard_against_unmounts(self, walk: Walk, gone: list[Change]) -> None:
+    def _guard_against_unmounts(self, walk: Walk, gone: list[Noticed]) -> None:
         """An unmounted disk leaves its mount point behind: a folder, empty, on another device."""
         for folder in walk.empty:
             device, prefix = walk.folders[folder][0], uri_of(folder).rstrip("/") + "/"
@@ -196,9 +196,9 @@ class Directory:
 
     def _removed(
         self, walk: Walk, known: Mapping[str, Known], seen: set[str], now: datetime
-    ) -> list[Change]:
+    ) -> list[Noticed]:
         gone = [
-            Change(uri, "removed", before.hint, "weak", now, before.generation)
+            Noticed(uri, "removed", before.hint, "weak", now, before.generation)
             for uri, before in known.items()
             if not before.removed and uri not in seen and self._is_gone(uri)
         ]
@@ -233,14 +233,19 @@ def hint_of(status: os.stat_result) -> str:
 
 def _created(
     uri: str, name: str, hint: str, status: os.stat_result, before: Known | None, now: datetime
-) -> Change:
+) -> Noticed:
     try:
         event_time = _EPOCH + timedelta(microseconds=status.st_mtime_ns // 1000)
     except OverflowError:  # a date that only a filesystem can express
         event_time = now
     expected = before.generation if before is not None else 0
-    content_type = _content_type(".".join(["x", *name.rsplit(".", 2)[1:]]))
-    return Change(uri, "created", hint, "weak", event_time, expected, status.st_size, content_type)
+    kind = content_type(name)
+    return Noticed(uri, "created", hint, "weak", event_time, expected, status.st_size, kind)
+
+
+def content_type(name: str) -> str | None:
+    """What a file of this name is, as far as its endings tell."""
+    return _content_type(".".join(["x", *name.rsplit(".", 2)[1:]]))
 
 
 @lru_cache(1024)

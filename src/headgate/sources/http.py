@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from headgate.errors import HeadgateError, ObjectMissing, PipelineError, Unavailable
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, ordinal
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.secret import Secret, reveal
 from headgate.net import loop
 from headgate.net.http import Answer, Client, Limits, need_aiohttp, shared, shown
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 LONGEST_LOOK_SECONDS = 600.0
 _log = logging.getLogger(__name__)
-
-
-class Undated(Change):
-    """A change whose server did not say when: its time is when we looked."""
 
 
 class Http:
@@ -91,7 +87,7 @@ class Http:
         """Ask every address. Raises `Unavailable` when none of them gave an answer."""
         return loop.wait(self._look(shared(), known, now))
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         removed = change.kind == "removed"
         event_id = f"{generation}@{change.uri}"
@@ -111,7 +107,7 @@ class Http:
             size=change.size,
             content_type=change.content_type,
             event_time=received_at if removed else change.event_time,
-            clock="received" if removed or isinstance(change, Undated) else "object",
+            clock="received" if removed else change.clock,
             received_at=received_at,
             sequence=ordinal(generation),
             generation=generation,
@@ -145,7 +141,7 @@ class Http:
         failed = [result for result in results if isinstance(result, HeadgateError)]
         if len(failed) == len(self.urls):
             raise self._unavailable(failed)
-        changes = [result for result in results if isinstance(result, Change)]
+        changes = [result for result in results if isinstance(result, Noticed)]
         return Scan(changes, sum(count == 1 for count in self._missed.values()))
 
     async def _ask_in_turn(
@@ -155,7 +151,7 @@ class Http:
         url: str,
         before: Known | None,
         now: datetime,
-    ) -> Change | HeadgateError | None:
+    ) -> Noticed | HeadgateError | None:
         async with turn:
             host = urlsplit(url).netloc
             try:
@@ -183,7 +179,7 @@ class Http:
 
     async def _ask(
         self, client: Client, url: str, before: Known | None, now: datetime
-    ) -> Change | None:
+    ) -> Noticed | None:
         hint = before.hint if before is not None and not before.removed else None
         asked = self._validator(url, hint)
         headers = {**self._headers, **(conditions(asked) if asked else {})}
@@ -215,7 +211,7 @@ class Http:
         hint: str | None,
         asked: str | None,
         now: datetime,
-    ) -> Change | None:
+    ) -> Noticed | None:
         told = hint_of(answer.headers)
         if told is not None and asked is not None and same(told, asked):
             return None
@@ -231,7 +227,7 @@ class Http:
             size = _length(answer)
         modified = http_date(answer.headers.get("Last-Modified", ""))
         kind = answer.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-        return (Change if modified else Undated)(
+        return Noticed(
             uri=url,
             kind="created",
             hint=told,
@@ -240,11 +236,12 @@ class Http:
             expected=before.generation if before is not None else 0,
             size=size,
             content_type=kind or None,
+            clock="object" if modified else "received",  # the server did not say when
         )
 
     def _missing(
         self, url: str, answer: Answer, before: Known | None, now: datetime
-    ) -> Change | None:
+    ) -> Noticed | None:
         if before is None:
             self._complain(url, answer.trouble())
         if before is None or before.removed:
@@ -253,7 +250,7 @@ class Http:
         if answer.status == 404 and count < 2:
             return None
         self._missed[url] = 2
-        return Change(url, "removed", before.hint, "weak", now, before.generation)
+        return Noticed(url, "removed", before.hint, "weak", now, before.generation)
 
     def _complain(self, url: str, error: HeadgateError) -> None:
         """Say it once, until it is another trouble or gone."""

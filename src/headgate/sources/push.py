@@ -24,7 +24,7 @@ from headgate.model.secret import Secret
 from headgate.model.uri import split_uri
 from headgate.net import bearer, signatures, sns
 
-from .bucket import fetch
+from .announced import fetch
 from .webhook import named_secrets
 
 GOOGLE_KEYS = "https://www.googleapis.com/oauth2/v3/certs"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from typing import cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from headgate.errors import ConfigError
@@ -33,6 +35,10 @@ def open_store(uri_or_path: str, local: Local | None = None) -> Store:
 
         return CloudStore(uri_or_path, local)
     if scheme[1].lower() != "file":
+        from headgate import plugins
+
+        if (brought := plugins.load("stores", scheme[1].lower())) is not None:
+            return cast("Callable[[str], Store]", brought)(uri_or_path)
         raise ConfigError(
             f"there are no stores at {scheme[1]}://",
             hint='Use a folder, as in store="lake/", or a bucket: s3://, gs://, az://, abfss://.',

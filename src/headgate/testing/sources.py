@@ -1,4 +1,4 @@
-"""What every polled source must do. One suite, for ours and for yours:
+"""What every source must do. One suite for each way of telling, for ours and for yours:
 
 import pytest
 from headgate.testing.sources import SourceConformance
@@ -7,6 +7,9 @@ class TestMySource(SourceConformance):
     @pytest.fixture
     def world(self, tmp_path):
         return MyWorld(tmp_path)          # see `World`
+
+`SourceConformance` is for polled sources, `FollowedConformance` for followed and `WiredConformance`
+for wired ones.
 """
 
 from __future__ import annotations
@@ -19,9 +22,21 @@ from typing import Protocol
 from headgate.errors import ObjectMissing, Unavailable
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
-from headgate.model.ports import Change, Known, Polled
+from headgate.model.ports import Known, Noticed, Polled
 
 from .expect import raised
+from .followed import FollowedConformance, FollowedWorld
+from .wired import WiredConformance, WiredWorld
+
+__all__ = [
+    "FollowedConformance",
+    "FollowedWorld",
+    "Memory",
+    "SourceConformance",
+    "WiredConformance",
+    "WiredWorld",
+    "World",
+]
 
 RECEIVED_AT = datetime(2024, 5, 1, 12, tzinfo=UTC)
 
@@ -58,7 +73,7 @@ class Memory:
         self.world = world
         self.known: dict[str, Known] = {}
 
-    def scan(self) -> list[Change]:
+    def scan(self) -> list[Noticed]:
         """Look, and admit everything that was noticed."""
         changes = self.world.source.scan(dict(self.known), self.world.now()).changes
         for change in changes:
@@ -78,7 +93,7 @@ class Memory:
         return [source.envelope(c, self.generation(c.uri), RECEIVED_AT) for c in self.scan()]
 
 
-def told(changes: Sequence[Change]) -> set[tuple[str, str]]:
+def told(changes: Sequence[Noticed]) -> set[tuple[str, str]]:
     """What was said about which uri."""
     assert len({change.uri for change in changes}) == len(changes)
     return {(change.kind, change.uri) for change in changes}

@@ -20,7 +20,7 @@ from pathlib import Path
 from headgate.errors import HeadgateError
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
-from headgate.model.ports import Change, Known, Polled
+from headgate.model.ports import Known, Noticed, Polled
 from headgate.pg import Database
 from headgate.runtime import station
 from headgate.runtime.intake import count
@@ -138,8 +138,8 @@ class Headgate:
         source, to, now = self._source, self._to, datetime.now(UTC)
         assert source is not None
         assert to is not None
-        fresh: list[Change] = []
-        again: list[Change] = []
+        fresh: list[Noticed] = []
+        again: list[Noticed] = []
         for file in files:
             change = self._change(file, now)
             known = self._known.get(change.uri)
@@ -161,11 +161,11 @@ class Headgate:
             count(source.name, await inbox.receive(self.db, to, source.name, told))
         self._told.update(files)
 
-    def _change(self, file: str, now: datetime) -> Change:
+    def _change(self, file: str, now: datetime) -> Noticed:
         status, uri = (self.world.incoming / file).stat(), self._uri(file)
         known = self._known.get(uri)
         expected = known.generation if known is not None else 0
-        return Change(uri, "created", hint_of(status), "weak", now, expected, status.st_size)
+        return Noticed(uri, "created", hint_of(status), "weak", now, expected, status.st_size)
 
     @property
     def _log(self) -> Path:

@@ -25,7 +25,7 @@ from headgate.model import crash
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope, ordinal
 from headgate.model.pipeline import Pipeline
-from headgate.model.ports import Change, Known, Scan
+from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.verdict import RetryPlan
 from headgate.pg import Database
 from headgate.runtime import station
@@ -211,7 +211,7 @@ class Samples:
     def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
         return Scan([], 0)
 
-    def envelope(self, change: Change, generation: int, received_at: datetime) -> Envelope:
+    def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         raise UsageError("samples are not scanned for")
 
     def owns(self, uri: str) -> bool:
