@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import itertools
-from typing import Any
+import json
+from typing import Any, TypedDict
 
 import pytest
 from tests.pg.proxy import proxy
@@ -200,6 +201,56 @@ async def test_a_preview_shows_what_would_change(world: World) -> None:
     assert [(c["ok"], c["error"]) for c in preview["checks"]] == [(False, "too dear")]
     same = await by.look(b'{"order": {"id": 7}, "total": 3, "password": "old"}')
     assert (same.json["preview"]["action"], same.json["preview"]["changes"]) == ("unchanged", [])
+
+
+class Line(TypedDict):
+    sku: str
+    pieces: int
+    card_token: str | None
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_preview_shows_which_rows_would_change(world: World, kind: str) -> None:
+    """Added, replaced and removed, by key, without secrets; foreign calls are not made."""
+    p, by = await sender(world, uri="orders/{order.id}")
+    called: list[int] = []
+
+    def lines(obj: hg.Object, run: hg.Run) -> Any:
+        if obj.json().get("call"):
+            run.call("charge", lambda: called.append(1))
+        yield from obj.json()["lines"]
+
+    async def lines_async(obj: hg.Object, run: hg.Run) -> Any:
+        for line in lines(obj, run):
+            yield line
+
+    handler = lines if kind == "plain" else lines_async
+    p.rows("order_line", key="sku", schema=Line)(handler)
+
+    def order(*skus: str, pieces: int = 1, **more: Any) -> bytes:
+        made = [{"sku": s, "pieces": pieces, "card_token": "x" * 20} for s in skus]
+        return json.dumps({"order": {"id": 7}, "lines": made, **more}).encode()
+
+    await by.send(order("a", "b"))
+    await world.run(p)
+    shown = (await by.look(order("b", "c", pieces=2))).json["preview"]["rows"]
+    masked = {"pieces": 2, "card_token": "***"}
+    assert shown == [
+        {
+            "table": "order_line",
+            "add": 1,
+            "replace": 1,
+            "remove": 1,
+            "first": [
+                {"remove": {"sku": "a", "pieces": 1, "card_token": "***"}},
+                {"replace": {"sku": "b", **masked}},
+                {"add": {"sku": "c", **masked}},
+            ],
+        }
+    ]
+    refused = (await by.look(order("c", call=True))).json["preview"]["rows"]
+    assert "a preview does nothing outside" in refused[0]["error"]
+    assert called == []
 
 
 async def test_a_preview_that_is_no_longer_true_cannot_be_cited(world: World) -> None:

@@ -67,8 +67,8 @@ def test_this_machine_may_look_but_no_proxy_on_it(house: House, path: str) -> No
 
 def test_what_became_of_a_request_is_told_to_readers(house: House) -> None:
     """The first answer and where the entry is now; not even this machine without a token."""
-    house.ask("POST", "/hooks/standard", signed(keys.STANDARD_NEW, b"{}", id="told"), b"{}")
-    where = "/hooks/standard/requests/told"
+    house.ask("POST", "/hooks/standard", signed(keys.STANDARD_NEW, b"{}", id="to/ld"), b"{}")
+    where = "/hooks/standard/requests/to/ld"
     reader = {"authorization": f"Bearer {house.token('read')}"}
     said = house.ask("GET", where, reader)
     assert (said.status, said.json["verdict"], said.json["now"]["status"]) == (

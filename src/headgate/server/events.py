@@ -160,12 +160,17 @@ async def _admit(
 ) -> dict[str, int]:
     ours = source.ours(told)
     envelopes, aside = sort(ours, source.name, source.provider, call.received_at)
-    admitted = 0
+    admitted = conflicts = 0
     if ours:
         async with ledger():
             receipt = await inbox.receive(serving.db, door.to, source.name, envelopes, aside)
         count(source.name, receipt)
-        admitted = receipt.admitted
+        admitted, conflicts = receipt.admitted, receipt.conflicts
     emit(REQUESTS, door=source.door, verdict="admitted" if admitted else "known")
     passed = len(told.records) - len(ours) + len(told.ignored) + told.tests
-    return {"records": len(ours), "admitted": admitted, "passed_over": passed}
+    return {
+        "records": len(ours),
+        "admitted": admitted,
+        "conflicts": conflicts,
+        "passed_over": passed,
+    }

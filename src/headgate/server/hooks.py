@@ -91,7 +91,7 @@ async def receive(
 
 
 @router.get(
-    "/hooks/{pipeline}/requests/{id}",
+    "/hooks/{pipeline}/requests/{id:path}",
     summary="What became of a request",
     dependencies=[Depends(allowed("read"))],
     responses={

@@ -1,8 +1,8 @@
 """Previews: what a call would change, without changing it.
 
-The bytes are held against what readers see at their uri now, and the pipeline's validators look at
-them. Nothing else of the pipeline runs: what it would do outside cannot be taken back. What is
-shown is masked as everything else that leaves the ledger.
+The bytes are held against what readers see at their uri now, and so are the rows that the pipeline
+makes of both; its validators are asked. What is shown is masked as everything else that leaves the
+ledger.
 """
 
 from __future__ import annotations
@@ -10,43 +10,23 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, cast
 
 import orjson
 
-from headgate.errors import EffectRefused, HeadgateError
+from headgate.errors import HeadgateError
 from headgate.ledger.request import Head
-from headgate.ledger.run import in_thread
 from headgate.model.envelope import Envelope
-from headgate.model.identity import change_key
-from headgate.model.object import Object
-from headgate.model.pipeline import Pipeline, Step
-from headgate.model.verdict import checking, describe
+from headgate.model.pipeline import Pipeline
 from headgate.stores import open_store
 from headgate.telemetry.mask import Masker
 
+from .rehearsal import checks, effects
+
 CHANGES_AT_MOST = 200
 COMPARED_BYTES = 1 << 20
-CHECK_SECONDS = 10.0
 LINE_CHARACTERS = 500
-
-
-class _Rehearsal:
-    """The run that validators see. It does nothing outside."""
-
-    id = "preview"
-    entry = 0
-    attempt = 1
-
-    def __init__(self, pipeline: Pipeline, envelope: Envelope) -> None:
-        self.key = change_key(envelope).hex()
-        self.pipeline = pipeline.name
-        self.version = pipeline.version
-        self.params = pipeline.params
-
-    def call(self, name: str, fn: Callable[..., Any], *, undo: object = None) -> Any:
-        raise EffectRefused(f"run.call({name!r}): a preview does nothing outside")
 
 
 async def look(
@@ -67,7 +47,8 @@ async def look(
         else {"version": head.version, "digest": f"sha256:{head.content.hex()}"},
         "next": {"digest": f"sha256:{content.hex()}", "size": len(data)},
         "changes": _changes(before, data, masker),
-        "checks": [await _check(pipeline, step, envelope, masker) for step in pipeline.validators],
+        "rows": await effects(pipeline, envelope, before),
+        "checks": await checks(pipeline, envelope),
     }
     document = orjson.dumps(shown, option=orjson.OPT_SORT_KEYS)
     return shown, hashlib.sha256(b"headgate:preview:1\0" + document).digest()
@@ -146,30 +127,3 @@ def _by_line(was: str, now: str) -> Iterator[dict[str, str]]:
 
 def _text(value: Any) -> str:
     return orjson.dumps(value).decode()
-
-
-async def _check(
-    pipeline: Pipeline, step: Step, envelope: Envelope, masker: Masker
-) -> dict[str, Any]:
-    data = envelope.data or b""
-    obj = Object(
-        uri=envelope.uri,
-        digest=hashlib.sha256(data).digest(),
-        size=len(data),
-        event_time=envelope.event_time,
-        body=data,
-        envelope=lambda: envelope,
-    )
-    arguments = (obj, _Rehearsal(pipeline, envelope))[: step.takes]
-    try:
-        async with asyncio.timeout(CHECK_SECONDS):
-            with checking(step.name):
-                if step.is_async:
-                    await step.function(*arguments)
-                else:
-                    await in_thread(step.function, *arguments)
-    except TimeoutError:
-        return {"check": step.name, "ok": False, "error": f"no answer in {CHECK_SECONDS:g} s"}
-    except Exception as error:
-        return {"check": step.name, "ok": False, "error": masker.text(describe(error))[:2000]}
-    return {"check": step.name, "ok": True}
