@@ -168,11 +168,11 @@ async def test_a_bomb_is_defused(encoding: str, pack: Callable[[bytes], bytes]) 
     [
         ("br", b"\x8b\x03\x80abc\x03", SchemaError),
         ("zstd", b"x", SchemaError),
-        ("gzip, gzip", gzip.compress(gzip.compress(b"x")), SchemaError),
+        ("gzip, gzip", gzip.compress(gzip.compress(b"x", mtime=0), mtime=0), SchemaError),
         ("gzip", b"not packed at all", SchemaError),
-        ("gzip", gzip.compress(b"x") + b"garbage", SchemaError),
+        ("gzip", gzip.compress(b"x", mtime=0) + b"garbage", SchemaError),
         ("deflate", zlib.compress(b"x") + b"garbage", SchemaError),
-        ("gzip", gzip.compress(b"x" * 1000)[:-9], Unavailable),
+        ("gzip", gzip.compress(b"x" * 1000, mtime=0)[:-9], Unavailable),
     ],
 )
 async def test_a_body_that_cannot_be_unpacked_is_an_error(
