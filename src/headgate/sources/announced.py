@@ -1,11 +1,14 @@
-"""An object of a bucket, read by what an envelope says of it."""
+"""An object of a bucket, read by what a notification says of it.
+
+A version that was announced is read as it was. Without versions, what is there now is read: the
+notification of a newer change is on its way, and will find the bytes known.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from headgate.errors import ObjectMissing
 from headgate.model.envelope import Envelope
@@ -16,20 +19,18 @@ if TYPE_CHECKING:
 
 
 def fetch(envelope: Envelope) -> Iterator[bytes]:
-    """The object's bytes: of the version that was announced, where there are versions."""
+    """The object's bytes. Raises what `Source.fetch` may."""
     place = split_uri(envelope.uri)
     if place is None:
         raise ObjectMissing(f"{envelope.uri} is no object of a bucket")
     immutable = envelope.version_id if envelope.strength == "immutable" else None
-    return _objects(_root(envelope.uri, place[0])).read(place[1], version=immutable)
+    return _objects(root_of(envelope.uri)).read(place[1], version=immutable)
 
 
-def _root(uri: str, bucket: str) -> str:
-    parts = urlsplit(uri)
-    if parts.scheme != "https":
-        return f"{parts.scheme}://{bucket}"
-    account = parts.netloc.partition(".")[0]
-    return f"abfss://{bucket}@{account}.dfs.core.windows.net"
+def root_of(uri: str) -> str:
+    """The bucket of an object, as a uri."""
+    scheme, _, rest = uri.partition("://")
+    return f"{scheme}://{rest.partition('/')[0]}"
 
 
 @lru_cache(maxsize=64)

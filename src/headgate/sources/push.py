@@ -33,9 +33,9 @@ Door = Literal["gcs", "azure", "sns", "cloudevents"]
 Proof = Callable[[Call, Web], Awaitable[Vouched]]
 _SCHEMES: Mapping[Door, tuple[str, ...]] = {
     "gcs": ("gs",),
-    "azure": ("https",),
+    "azure": ("abfss",),
     "sns": ("s3",),
-    "cloudevents": ("s3", "gs", "https"),
+    "cloudevents": ("s3", "gs", "abfss"),
 }
 _PROVIDERS: Mapping[Door, Provider] = {"gcs": "gcs", "azure": "azure", "sns": "s3"}
 
