@@ -30,7 +30,7 @@ test: $(READY) $(AWS_READY) ## Run the tests, on a real Postgres that comes with
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
 
 .PHONY: test-services
-test-services: $(READY) ## The same suites against further servers, installed into .services
+test-services: $(READY) $(AWS_READY) ## The same suites against further servers, installed into .services
 	@scripts/services
 	$(BIN)/pytest $(ARGS) tests/services/*.py
 

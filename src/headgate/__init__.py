@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
+    from headgate.sources.manifest import Manifest
+    from headgate.sources.prefix import Prefix
     from headgate.sources.schedule import Schedule
     from headgate.sources.sse import ServerSentEvents
 
@@ -35,10 +37,12 @@ _HOMES = {
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
+    "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
     "Pipeline": "headgate.library",
     "PipelineError": "headgate.errors",
+    "Prefix": "headgate.sources.prefix",
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
@@ -58,10 +62,12 @@ __all__ = [
     "Envelope",
     "HeadgateError",
     "Http",
+    "Manifest",
     "Object",
     "Permanent",
     "Pipeline",
     "PipelineError",
+    "Prefix",
     "RetryPlan",
     "Retryable",
     "Run",

@@ -147,6 +147,24 @@ def test_an_outage_is_waited_for_at_the_caps_pace(plan: RetryPlan, chance: float
     assert verdict.upstream == "https://example.org"
 
 
+def test_who_says_when_to_come_again_is_not_asked_before():
+    """`Retry-After` beats the plan where it is longer, and never where it is shorter."""
+    patient = fate(errors.Unavailable("429", delay_seconds=7200.0))
+    eager = fate(errors.Unavailable("429", delay_seconds=0.1))
+    assert isinstance(patient, Retry)
+    assert isinstance(eager, Retry)
+    assert patient.due_at == NOON + timedelta(hours=2)
+    assert eager.due_at == NOON + timedelta(seconds=7.5)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_a_spent_budget_makes_every_retry_wait_for_the_cap(attempts: int):
+    """Whichever retry it is, it comes at the slowest pace of its plan."""
+    verdict = fate(RuntimeError("x"), attempts, slowed=True)
+    assert isinstance(verdict, Retry)
+    assert verdict.due_at == NOON + timedelta(seconds=UPSTREAM.cap_seconds * 0.75)
+
+
 def test_an_outage_without_a_name_is_called_by_its_reason():
     """Probes of one thing that is down share a lane, also when nobody named it."""
     verdict = fate(errors.StoreUnavailable(), UPSTREAM.attempts)

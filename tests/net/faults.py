@@ -16,11 +16,14 @@ class Faults:
     """`rule` is asked about each request: None lets it pass, a pair is the answer it gets instead.
 
     `hold` answers nothing until the test is over; `cut` passes half of the answer's body.
+    `reword` may change the headers of a request, and `adds` are added to every answer.
     """
 
     def __init__(self, endpoint: str) -> None:
         self.endpoint = endpoint
         self.rule: Callable[[str, str], tuple[int, str] | str | None] = lambda method, path: None
+        self.reword: Callable[[dict[str, str]], dict[str, str]] = lambda headers: headers
+        self.adds: dict[str, str] = {}
         self.asked: list[tuple[str, str]] = []
         self.held = Event()
         self.over = Event()
@@ -50,7 +53,7 @@ def faults(target: str) -> Iterator[Faults]:
         def forward(self, body: bytes, cut: bool) -> None:
             upstream = http.client.HTTPConnection(there, timeout=60)
             headers = {k: v for k, v in self.headers.items() if k.lower() not in HOP_BY_HOP}
-            upstream.request(self.command, self.path, body, headers)
+            upstream.request(self.command, self.path, body, state.reword(headers))
             got = upstream.getresponse()
             said = {k: v for k, v in got.getheaders() if k.lower() not in HOP_BY_HOP}
             length = int(got.getheader("Content-Length") or 0)
@@ -66,7 +69,7 @@ def faults(target: str) -> Iterator[Faults]:
             cut: bool = False,
         ) -> None:
             self.send_response_only(status)
-            for name, value in headers.items():
+            for name, value in (headers | state.adds).items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body) or length))
             self.end_headers()

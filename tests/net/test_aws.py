@@ -113,12 +113,26 @@ def test_a_role_is_assumed(no_keys: Path, aws: Aws) -> None:
     assert given.get("token")
 
 
-@pytest.mark.parametrize("profile", ["", "[profile lake]\nregion = eu-west-3\n"])
-def test_a_profile_without_keys_says_what_to_do(no_keys: Path, profile: str) -> None:
-    """No such profile, or one that leads to no keys: that is said, with the ways to get some."""
-    no_keys.write_text(profile)
+def test_a_profile_that_is_not_there_is_named(no_keys: Path) -> None:
+    """A misspelt profile is a mistake, not an outage."""
+    no_keys.write_text("")
     error = raised(ConfigError, credentials)
-    assert error.hint
+    assert "lake" in str(error)
+    assert "AWS_PROFILE" in error.hint
+
+
+def test_keys_that_come_late_are_found(no_keys: Path, aws: Aws) -> None:
+    """Without keys it says how to get some; after `aws sso login` it goes on, without a restart."""
+    no_keys.write_text(f"[profile lake]\nregion = {aws.region}\n")
+    objects = objects_at(f"s3://{aws.bucket()}")
+    for read in (lambda: list(objects.pages()), lambda: list(objects.read("a"))):
+        error = raised(Unavailable, read)
+        assert error.reason == "credentials"
+        assert "aws sso login" in error.hint
+    until = datetime.now(UTC) + timedelta(hours=1)
+    with no_keys.open("a") as config:
+        config.write(f"credential_process = {helper(no_keys.parent, until)}\n")
+    assert list(objects.pages()) == [[]]
 
 
 def test_a_helper_that_fails_is_not_quoted(no_keys: Path) -> None:

@@ -24,7 +24,7 @@ async def secret(_: Asked, writer: asyncio.StreamWriter) -> None:
 @pytest.fixture(scope="module")
 def canary() -> Iterator[Web]:
     """On IPv4 and, where there is one, on IPv6 loopback."""
-    with speaking(secret) as here:
+    with speaking(secret, both=True) as here:
         yield here
 
 

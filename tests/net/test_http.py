@@ -259,6 +259,36 @@ async def test_a_redirect_to_another_port_of_the_operators_host_is_guarded() -> 
     assert not beside.asked
 
 
+async def test_a_stranger_does_not_send_us_back() -> None:
+    """From the operator's host to another and back: the way back is a stranger's choice."""
+
+    async def away(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        say(writer, "302 Found", Location=f"{other.url}/x")
+
+    async def back(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        say(writer, "302 Found", Location=f"{web.url}/delete-everything")
+
+    with speaking(away) as web, speaking(back) as other:
+        with pytest.raises(PermissionDenied) as error:
+            await read(web.url, guard=Guard(f"localhost:{other.port}, 127.0.0.1:{other.port}"))
+        assert error.value.reason == "egress_refused"
+    assert len(other.asked) == 1
+    assert [asked.path for asked in web.asked] == ["/"]
+
+
+async def test_an_answer_that_is_no_http_does_not_show_the_address() -> None:
+    """What the library says about a bad answer repeats the address; we leave its query out."""
+
+    async def nonsense(_: Asked, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nBad Header\x00: x\r\n\r\n")
+
+    with speaking(nonsense) as web, pytest.raises(Unavailable) as error:
+        await read(f"{web.url}/a?token=hush")
+    assert "hush" not in str(error.value)
+    with pytest.raises(PermissionDenied):
+        await read(f"http://{'x' * 70}.example/")
+
+
 async def test_a_post_is_not_sent_on() -> None:
     """A redirect does not carry a body to a place nobody named."""
     with speaking(answering("307 Temporary Redirect", Location="/x")) as web:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,10 +87,11 @@ def serving(answer: Answering) -> Iterator[Web]:
 
 
 @contextmanager
-def speaking(
-    speak: Speaking, host: str | list[str] = "127.0.0.1", ssl: Any = None
-) -> Iterator[Web]:
-    """A server that says byte for byte what `speak` writes; it hangs up afterwards."""
+def speaking(speak: Speaking, *, both: bool = False, ssl: Any = None) -> Iterator[Web]:
+    """A server that says byte for byte what `speak` writes; it hangs up afterwards.
+
+    `both`: on IPv6 loopback too, on the same port, where the machine has it.
+    """
     here = Web()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,11 +109,15 @@ def speaking(
             writer.close()
 
     async def start() -> Callable[[], Awaitable[Any]]:
-        server = await asyncio.start_server(talk, host, 0, ssl=ssl)
-        here.port = server.sockets[0].getsockname()[1]
+        servers = [await asyncio.start_server(talk, "127.0.0.1", 0, ssl=ssl)]
+        here.port = servers[0].sockets[0].getsockname()[1]
+        if both:
+            with suppress(OSError):
+                servers.append(await asyncio.start_server(talk, "::1", here.port, ssl=ssl))
 
         async def stop() -> None:
-            server.close()
+            for server in servers:
+                server.close()
 
         return stop
 

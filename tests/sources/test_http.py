@@ -26,6 +26,7 @@ from headgate.errors import (
 )
 from headgate.model.envelope import Envelope
 from headgate.model.ports import Known, Noticed
+from headgate.net.guard import Guard, install
 from headgate.sources import Http
 
 NOW = datetime(2024, 5, 1, 12, 0, 0, 5, tzinfo=UTC)
@@ -269,6 +270,23 @@ def test_a_redirect_into_the_network_is_refused(caplog: pytest.LogCaptureFixture
             with pytest.raises(PermissionDenied, match="loopback"):
                 list(source.fetch(envelope(source, web)))
     assert not other.asked
+
+
+def test_a_redirect_that_is_allowed_is_followed() -> None:
+    """What the operator put on the list is reached, from the moment it is there."""
+    inside = Site()
+    inside.set("/x", "200 OK", b"1", ETag='"1"')
+    site = Site()
+    with speaking(inside.speak) as other, speaking(site.speak) as web:
+        site.set("/a", "302 Found", Location=f"{other.url}/x")
+        source = Http(f"{web.url}/a")
+        with pytest.raises(Unavailable):
+            source.scan({}, NOW)
+        install(Guard(f"127.0.0.1:{other.port}"))
+        try:
+            assert [c.hint for c in source.scan({}, NOW).changes] == ['etag:"1"']
+        finally:
+            install(Guard())
 
 
 class Cutting:

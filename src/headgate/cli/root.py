@@ -23,6 +23,7 @@ SECTIONS: Sections = {
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
         "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
+        "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
     },
     "Decide": {

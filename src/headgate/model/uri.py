@@ -1,5 +1,9 @@
 """How an object of a bucket is written as one uri, and read back: `s3://bucket/key`.
 
+    s3://BUCKET/KEY
+    gs://BUCKET/KEY
+    abfss://CONTAINER@ACCOUNT.dfs.core.windows.net/KEY
+
 A key may hold any character, a uri may not. What RFC 3986 does not allow in a path is
 percent-encoded (UTF-8, capital hex): `a b%.csv` is `s3://bucket/a%20b%25.csv`. Everything else
 stays as it is, so ordinary keys read as they are, `+` is a plus sign, and two keys never share a
@@ -11,12 +15,15 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote, unquote_to_bytes
 
-SCHEMES = {"s3": "s3", "gcs": "gs"}  # provider → scheme
-PROVIDERS = {scheme: provider for provider, scheme in SCHEMES.items()}
+PROVIDERS = {"s3": "s3", "gs": "gcs", "abfss": "azure"}  # scheme → provider
+SCHEMES = {provider: scheme for scheme, provider in PROVIDERS.items()}
 
-_PLAIN = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/]*").fullmatch
 _SAFE = "-._~!$&'()*+,;=:@/"
-_AZURE_HOST = re.compile(r"([A-Za-z0-9-]+)\.(?:blob|dfs)(\.[A-Za-z0-9.:-]+)").fullmatch
+_PLAIN = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/]*").fullmatch
+_BLOB = re.compile(
+    r"(?i)https?://(?P<account>[a-z0-9-]+)\.(?:blob|dfs)\.(?P<cloud>[a-z0-9.-]+)(?::\d+)?"
+    r"/(?P<container>[^/?#]+)/(?P<key>[^?#]+)"
+).match
 
 
 def quoted(key: str) -> str:
@@ -32,38 +39,45 @@ def object_uri(scheme: str, bucket: str, key: str) -> str:
     return f"{scheme}://{path}"
 
 
-def split_uri(uri: str) -> tuple[str, str] | None:
-    """Bucket and key of an object's uri, or None when it is no object of a bucket.
+def blob_uri(url: str) -> str | None:
+    """The uri of the blob at a web address, or None when it is not the address of a blob.
 
-    A blob of Azure is known by its web address; its bucket is the container.
+    Azure has two doors to one object, `.blob.` and `.dfs.`; both have this uri. A query is left
+    out: it may hold a signature. Raises `UnicodeDecodeError` for other than UTF-8.
     """
-    scheme, colon, rest = uri.partition("://")
-    if not colon:
+    found = _BLOB(url)
+    if found is None:
         return None
-    host, _, path = rest.partition("/")
-    if scheme in ("http", "https"):
-        if not _AZURE_HOST(host):
+    container = unquote_to_bytes(found["container"]).decode()
+    key = unquote_to_bytes(found["key"]).decode()
+    host = f"{found['account']}.dfs.{found['cloud']}".lower()
+    return f"abfss://{quote(container, safe='$')}@{host}/{quoted(key)}"
+
+
+def split_uri(uri: str) -> tuple[str, str] | None:
+    """Bucket and key of an object's uri, or None when it is no object of a bucket."""
+    scheme, _, rest = uri.partition("://")
+    if scheme not in PROVIDERS:
+        return None
+    bucket, _, key = rest.partition("/")
+    if scheme == "abfss":
+        bucket, at, _ = bucket.partition("@")
+        if not at:
             return None
-        host, _, path = path.partition("/")
-    elif scheme not in PROVIDERS:
-        return None
-    return (unquote(host), unquote(path)) if host and path else None
+    return (unquote(bucket), unquote(key)) if bucket and key else None
 
 
 def normal_uri(uri: str) -> str:
     """The same object, written as above. Other uris are left alone.
 
-    A blob loses its query, which may hold a signature; the data lake's end point (`.dfs.`) becomes
-    that of the blobs: two doors to one object. Raises `UnicodeDecodeError` for other than UTF-8.
+    Raises `UnicodeDecodeError` for other than UTF-8.
     """
-    scheme = uri.partition("://")[0]
-    plain = uri if scheme in PROVIDERS else re.split("[?#]", uri, maxsplit=1)[0]
-    found = split_uri(plain)
+    found = split_uri(uri)
     if found is None:
         return uri
-    unquote_to_bytes(plain).decode()
-    if scheme in PROVIDERS:
+    unquote_to_bytes(uri).decode()
+    scheme, _, rest = uri.partition("://")
+    if scheme != "abfss":
         return object_uri(scheme, *found)
-    host = _AZURE_HOST(plain.split("/", 3)[2])
-    assert host is not None, "split_uri knows no other"
-    return f"{scheme}://{host[1]}.blob{host[2]}".lower() + f"/{quoted(found[0])}/{quoted(found[1])}"
+    host = rest.partition("/")[0].partition("@")[2].lower()
+    return f"abfss://{quote(found[0], safe='$')}@{host}/{quoted(found[1])}"

@@ -216,6 +216,8 @@ def judge(
         return Quarantine(classify(error), reason, text)
     if attempts >= limit or slowed:
         delay = plan.cap_seconds * (0.5 + 0.5 * chance)
+    if isinstance(error, errors.Unavailable) and error.delay_seconds is not None:
+        delay = max(delay, error.delay_seconds)  # it said when to come again
     due_at = now + timedelta(seconds=delay)
     # A retry that could only begin after the budget would never be made: say so now, not then.
     if due_at > first_at + timedelta(seconds=plan.budget_seconds):

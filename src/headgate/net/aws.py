@@ -66,12 +66,13 @@ class Chain:
     """
 
     def __init__(self) -> None:
-        self._session = _blocking_session()
-        self.client = _client(self._session, "s3")
-        self.endpoint = cast("str", self.client.meta.endpoint_url)
-        self.region = cast("str", self.client.meta.region_name)
+        # With keys that are never used botocore does not go looking for some now.
+        about = _client(_blocking_session(), "s3", aws_access_key_id="-", aws_secret_access_key="-")
+        self.endpoint = cast("str", about.meta.endpoint_url)
+        self.region = cast("str", about.meta.region_name)
         # obstore tells of an error in here only as text; whoever reports it asks for `failure`.
         self.failure: ConfigError | Unavailable | None = None
+        self._client: Any = None
         self._credentials: Any = None
         self._lock = Lock()
 
@@ -86,11 +87,30 @@ class Chain:
             self.failure = None
             return lent
 
-    def _lend(self) -> S3Credential:
+    @property
+    def client(self) -> Any:
+        """A botocore client for what obstore cannot say. Raises `ConfigError`, `Unavailable`."""
+        with self._lock:
+            self._find()
+            return self._client
+
+    def _find(self) -> None:
+        if self._credentials is not None:
+            return
+        # A session remembers what it read: one that found nothing would find nothing for ever, and
+        # so would its client.
+        anew = _blocking_session()
         with _configured("s3"):
-            self._credentials = self._credentials or self._session.get_credentials()
-            if self._credentials is None:
-                raise ConfigError("no credentials for AWS were found", hint=NO_CREDENTIALS)
+            found = anew.get_credentials()
+        if found is None:
+            raise Unavailable(
+                "no credentials for AWS were found", reason="credentials", hint=NO_CREDENTIALS
+            )
+        self._client, self._credentials = _client(anew, "s3"), found
+
+    def _lend(self) -> S3Credential:
+        self._find()
+        with _configured("s3"):
             keys = self._credentials.get_frozen_credentials()
         return {
             "access_key_id": keys.access_key,
@@ -111,7 +131,7 @@ def _blocking_session() -> Any:
     return Session(session_vars=_VARIABLES)
 
 
-def _client(made: Any, service: str) -> Any:
+def _client(made: Any, service: str, **keys: str) -> Any:
     from botocore.config import Config
 
     limits = Config(
@@ -121,7 +141,7 @@ def _client(made: Any, service: str) -> Any:
         s3={"addressing_style": "path"},
     )
     with _configured(service):
-        return made.create_client(service, config=limits)
+        return made.create_client(service, config=limits, **keys)
 
 
 @contextmanager

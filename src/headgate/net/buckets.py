@@ -142,8 +142,12 @@ def _s3(address: Address) -> Bucket:
     chain = aws.Chain()
     client = S3Store(
         address.bucket,
+        # obstore reads variables of its own; what is said here counts, so that there is one answer.
         endpoint=chain.endpoint,
+        aws_endpoint_url_s3=chain.endpoint,
         region=chain.region,
+        virtual_hosted_style_request=False,
+        skip_signature=False,
         credential_provider=chain,
         # One request per object works on every server that speaks S3.
         disable_bulk_delete=True,

@@ -65,14 +65,14 @@ class Guard:
         lookup: Lookup | None = None,
     ) -> None:
         entries = re.split(r"[,\s]+", allow) if isinstance(allow, str) else allow
-        self._allow = [_entry(entry) for entry in entries if entry]
+        self.allowed = frozenset(_entry(entry) for entry in entries if entry)
         self._ports = frozenset(ports)
         self._lookup = lookup or _system_lookup
 
     def allows(self, host: str, port: int) -> bool:
         """Is this host on the list by name? Then it is the operator's, wherever it lives."""
         name = plain_host(host)
-        return any(entry.has_name(name, port) for entry in self._allow)
+        return any(entry.has_name(name, port) for entry in self.allowed)
 
     def check(self, address: str, port: int) -> None:
         """May this address be connected to? Raises `PermissionDenied`."""
@@ -80,7 +80,7 @@ class Guard:
             parsed = ip_address(address.removeprefix("[").removesuffix("]"))
         except ValueError:
             raise refused(address, "it is not an address") from None
-        if any(entry.has_address(parsed, port) for entry in self._allow):
+        if any(entry.has_address(parsed, port) for entry in self.allowed):
             return
         if (why := why_not(parsed)) is not None:
             raise refused(address, f"it {why}")
@@ -101,7 +101,7 @@ class Guard:
             found: Sequence[str] = [name.removeprefix("[").removesuffix("]")]
         else:
             found = await self._look_up(name, port)
-        if not any(entry.has_name(name, port) for entry in self._allow):
+        if not any(entry.has_name(name, port) for entry in self.allowed):
             for each in found:
                 self.check(each, port)
         return list(found)

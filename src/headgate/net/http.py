@@ -10,9 +10,8 @@ No proxies, no netrc and no cookies: with any of them somebody else would decide
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -209,6 +208,8 @@ class Client:
                 raise Permanent(said, reason="redirect", hint="Write the address it leads to.")
             before, url = url, _joined(url, where)
             if not same_place(before, url):
+                # Nor does the way lead back: from here on strangers choose the path.
+                chosen = None
                 headers = {n: v for n, v in headers.items() if n.lower() in _HARMLESS}
         said = f"{shown(str(url))} redirects more than {limits.redirects} times"
         raise Permanent(said, reason="redirect", hint="Write the address it should lead to.")
@@ -262,34 +263,28 @@ async def _send(
         )
 
 
-class _troubles:
+@contextmanager
+def _troubles(what: str, upstream: str) -> Generator[None]:
     """What the network raises, in our words."""
+    import aiohttp
 
-    def __init__(self, what: str, upstream: str) -> None:
-        self._what = what
-        self._upstream = upstream
-
-    def __enter__(self) -> None: ...
-
-    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
-        import aiohttp
-
-        if isinstance(error, HeadgateError) or error is None:
-            return
-        if isinstance(error, aiohttp.InvalidURL):
-            raise refused(self._what, "it is not a web address") from error
-        if isinstance(error, asyncio.TimeoutError):
-            said = f"{self._what} did not answer in time"
-        elif isinstance(error, aiohttp.ClientError | OSError):
-            said = f"{self._what} cannot be read: {_words(error)}"
-        else:
-            return
-        raise Unavailable(said, upstream=self._upstream) from error
+    try:
+        yield
+    except (aiohttp.InvalidURL, UnicodeError) as error:
+        raise refused(what, "it is not a web address") from error
+    except TimeoutError as error:
+        raise Unavailable(f"{what} did not answer in time", upstream=upstream) from error
+    except (aiohttp.ClientError, OSError) as error:
+        said = f"{what} cannot be read: {_words(error)}"
+        raise Unavailable(said, upstream=upstream) from error
 
 
-def _words(error: BaseException) -> str:
-    text = str(error).partition("\n")[0]
-    return text or type(error).__name__
+def _words(error: Exception) -> str:
+    import aiohttp
+
+    # The text of this one repeats the whole address, and with it what may be a secret.
+    said = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return said.strip().partition("\n")[0] or type(error).__name__
 
 
 def need_aiohttp() -> None:
@@ -303,7 +298,8 @@ def need_aiohttp() -> None:
 
 def shared() -> Client:
     """The client of the background loop, for callers that block. It ends with the process."""
-    return loop.keep(Client, Client)
+    guard = installed()
+    return loop.keep((Client, guard.allowed), lambda: Client(guard=guard))
 
 
 def shown(url: str) -> str:

@@ -129,7 +129,7 @@ class Objects:
             yield
         except s3.S3Refused as error:
             raise _error(error.refusal, self.address.uri(key)) from None
-        except (BaseError, FileNotFoundError, NotImplementedError) as error:
+        except (BaseError, FileNotFoundError, NotImplementedError, ValueError) as error:
             # Not chained: what obstore says may contain a signature.
             raise _error(explain(error, self._bucket), self.address.uri(key)) from None
 

@@ -96,6 +96,7 @@ _CLASSES = {
     "PermissionDeniedError": Kind.DENIED,
     "UnauthenticatedError": Kind.CREDENTIALS,
     "InvalidPathError": Kind.UNNAMEABLE,
+    "ValueError": Kind.UNNAMEABLE,  # obstore cannot parse a name we gave it
     "NotSupportedError": Kind.UNSUPPORTED,
     "NotImplementedError": Kind.UNSUPPORTED,
 }

@@ -48,7 +48,7 @@ class Follower:
                     emit(OUTAGE)
                 self._complain(str(error))
                 told()
-                await asyncio.sleep(pause)
+                await asyncio.sleep(error.delay_seconds or pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self, told: Callable[[], None]) -> None:

@@ -47,7 +47,7 @@ class Watcher:
                 if isinstance(error, LedgerUnavailable):
                     emit(OUTAGE)
                 self._complain(str(error))
-                pause = min(max(pause, 0.1) * 2, 60.0)
+                pause = error.delay_seconds or min(max(pause, 0.1) * 2, 60.0)
             told()
             await asyncio.sleep(pause)
 

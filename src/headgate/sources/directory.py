@@ -239,8 +239,13 @@ def _created(
     except OverflowError:  # a date that only a filesystem can express
         event_time = now
     expected = before.generation if before is not None else 0
-    content_type = _content_type(".".join(["x", *name.rsplit(".", 2)[1:]]))
-    return Noticed(uri, "created", hint, "weak", event_time, expected, status.st_size, content_type)
+    kind = content_type(name)
+    return Noticed(uri, "created", hint, "weak", event_time, expected, status.st_size, kind)
+
+
+def content_type(name: str) -> str | None:
+    """What a file of this name is, as far as its endings tell."""
+    return _content_type(".".join(["x", *name.rsplit(".", 2)[1:]]))
 
 
 @lru_cache(1024)

@@ -30,12 +30,19 @@ class Reading:
     """One body, on the event loop of its client. `chunk` is called until it returns nothing."""
 
     def __init__(
-        self, client: Client, url: str, headers: Mapping[str, str | Secret], limits: Limits
+        self,
+        client: Client,
+        url: str,
+        headers: Mapping[str, str | Secret],
+        limits: Limits,
+        *,
+        trusted: bool = True,
     ) -> None:
         self._client = client
         self._url = url
         self._headers = headers
         self._limits = limits
+        self._trusted = trusted
         self._open = AsyncExitStack()
         self._pieces: AsyncGenerator[bytes] | None = None
         self._decoder: Decoder | None = None
@@ -73,7 +80,9 @@ class Reading:
         headers = dict(self._headers)
         if resumed and self._tag is not None:
             headers |= {"Range": f"bytes={self._at}-", "If-Range": self._tag}
-        asking = self._client.ask(self._url, headers=headers, trusted=True, limits=self._limits)
+        asking = self._client.ask(
+            self._url, headers=headers, trusted=self._trusted, limits=self._limits
+        )
         answer = await self._open.enter_async_context(asking)
         skip = self._check_same(answer) if resumed else 0
         if not resumed:

@@ -99,8 +99,11 @@ class Cache:
 
     def forget(self, digest: bytes) -> None:
         """Remove the copy."""
-        with suppress(FileNotFoundError):
-            os.unlink(self._file(digest))
+        try:
+            with suppress(FileNotFoundError):
+                os.unlink(self._file(digest))
+        except OSError as error:
+            raise unavailable(error, self._uri, "remove a copy from this machine") from error
 
     def sweep(self, older_than_seconds: float) -> int:
         """Remove spools of the dead and copies beyond the limit; how many spools."""

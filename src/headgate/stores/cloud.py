@@ -22,7 +22,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from headgate.errors import ObjectMissing, StoreUnavailable, UsageError
+from headgate.errors import ObjectMissing, StoreUnavailable, Unavailable, UsageError
 from headgate.model.ports import Spool
 from headgate.net import s3
 from headgate.net.buckets import Bucket, open_bucket, parse, require
@@ -176,7 +176,10 @@ class CloudStore:
 
     @cached_property
     def _bucket(self) -> Bucket:
-        return open_bucket(self._address)
+        try:
+            return open_bucket(self._address)
+        except Unavailable as error:
+            raise self._away(error) from None
 
     def _key(self, name: str) -> str:
         return f"{self._address.prefix}/{name}" if self._address.prefix else name
@@ -240,6 +243,10 @@ class CloudStore:
             yield
         except s3.S3Refused as error:
             raise self._error(error.refusal, doing) from None
+        except StoreUnavailable:
+            raise
+        except Unavailable as error:
+            raise self._away(error) from None
         except (BaseError, FileNotFoundError, NotImplementedError) as error:
             # Not chained: what obstore says may contain a signature.
             raise self._error(explain(error, self._bucket), doing) from None
@@ -252,6 +259,11 @@ class CloudStore:
             upstream=self.uri,
             reason=None if refusal.kind is Kind.AWAY else refusal.kind.value,
             hint=refusal.hint,
+        )
+
+    def _away(self, error: Unavailable) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"store {self.uri}: {error}", upstream=self.uri, reason=error.reason, hint=error.hint
         )
 
     def _missing(self, digest: bytes) -> ObjectMissing:

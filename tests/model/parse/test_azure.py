@@ -9,9 +9,11 @@ from tests.model.parse.documents import THEN_AT, blob, cloudevent, grid, one, re
 
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, occurrence
+from headgate.model.output import output
 from headgate.model.parse import Handshake
 
-URI = "https://acct.blob.core.windows.net/rain/in/a%20b.csv"
+URL = "https://acct.blob.core.windows.net/rain/in/a%20b.csv"
+URI = "abfss://rain@acct.dfs.core.windows.net/in/a%20b.csv"
 VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
 
 
@@ -36,7 +38,7 @@ def test_a_delete_is_removed():
 
 def test_a_rename_is_two_changes():
     """The one is gone, the other is there; each has its own key."""
-    urls = {"sourceUrl": URI, "destinationUrl": URI.replace("a%20b", "c"), "url": None}
+    urls = {"sourceUrl": URL, "destinationUrl": URL.replace("a%20b", "c"), "url": None}
     for document in (
         grid("Microsoft.Storage.BlobRenamed", blob(**urls)),
         as_cloudevent("Microsoft.Storage.BlobRenamed", **urls),
@@ -56,8 +58,9 @@ def test_two_doors_to_one_blob_are_one_uri_and_a_signature_is_not_kept():
         "https://acct.dfs.core.windows.net/rain/in/a%20b.csv",
     ):
         assert one(grid(data=blob(url=url))).uri == URI
-    other = "https://acct.blob.core.windows.net/rain/in/x.dfs.y"
-    assert one(grid(data=blob(url=other))).uri == other
+    other = one(grid(data=blob(url="https://acct.blob.core.windows.net/$web/x.dfs.y")))
+    assert other.uri == "abfss://$web@acct.dfs.core.windows.net/x.dfs.y"
+    assert (output(other)["bucket"], output(other)["key"]) == ("$web", "x.dfs.y")
 
 
 def test_the_handshake_is_answered_with_its_code():
@@ -89,9 +92,9 @@ def test_what_is_not_about_a_blob_is_ignored(kind: str):
         (grid(data=blob(url="https://evil.example/rain/a")), "bad_key", "[0].data.url"),
         (grid(data=blob(url="s3://rain/a")), "bad_key", "[0].data.url"),
         (grid(data=blob(url="http://[")), "bad_key", "[0].data.url"),
-        (grid(data=blob(url=URI + "%FF")), "bad_key", "[0].data.url"),
-        (grid(data=blob(url=URI + "%00")), "nul", "[0].data.url"),
-        (grid(data=blob(url=URI + "a" * 2000)), "uri_too_long", "[0].data.url"),
+        (grid(data=blob(url=URL + "%FF")), "bad_key", "[0].data.url"),
+        (grid(data=blob(url=URL + "%00")), "nul", "[0].data.url"),
+        (grid(data=blob(url=URL + "a" * 2000)), "uri_too_long", "[0].data.url"),
         (grid(data=blob(sequencer="0" * 200)), "too_long", "[0].data.sequencer"),
         (grid(data=blob(contentLength=-1)), "out_of_range", "[0].data.contentLength"),
     ],

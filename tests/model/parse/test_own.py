@@ -57,6 +57,9 @@ DETECTED = b"""\
 """
 
 
+BLOB = "abfss://rain@acct.dfs.core.windows.net/in/a%20b.csv"
+
+
 def test_an_envelope_with_bucket_and_key_is_read_as_it_stands():
     """The uri follows from bucket and key; the sender's key is kept, ours counts."""
     e = one(BUCKET_AND_KEY)
@@ -87,7 +90,9 @@ def test_what_a_detector_puts_out_is_read_as_it_stands():
         ({"source": "gcs", "uri": "gs://a/b"}, "gcs", "gs://a/b"),
         ({"source": "x", "uri": "gs://a/b"}, "gcs", "gs://a/b"),
         ({"source": "x", "uri": "https://e.example/a?b"}, "http", "https://e.example/a?b"),
-        ({"source": "x", "uri": blob()["url"]}, "azure", blob()["url"]),
+        ({"source": "x", "uri": blob()["url"]}, "http", blob()["url"]),
+        ({"source": "azure", "uri": blob()["url"]}, "azure", BLOB),
+        ({"source": "x", "uri": BLOB}, "azure", BLOB),
         ({"source": "x", "uri": "file:///a"}, "file", "file:///a"),
         ({"source": "x", "uri": "order:17"}, "webhook", "order:17"),
         ({"source": "gcs:x", "bucket": "a", "key": "b+c"}, "gcs", "gs://a/b+c"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.model.parse.documents import (
     MD5,
@@ -175,6 +175,10 @@ hexes = st.text("0123456789ABCDEF", min_size=1, max_size=24)
 
 
 @given(hexes, hexes)
+@example("0066", "006600")
+@example("0066", "00660A")
+@example("0", "000")
+@example("00", "001")
 def test_sequencers_sort_as_if_padded_with_zeros_on_the_right(a: str, b: str):
     """The rule of S3, kept by plain text: what the ledger compares."""
     width = max(len(a), len(b))

@@ -1,6 +1,6 @@
 """Azure Blob Storage by Event Grid, in its own schema and as CloudEvents, and its handshake.
 
-A blob is named by its web address. A rename is two changes: one is gone, one is there.
+A rename is two changes: one is gone, one is there.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..envelope import Envelope, Kind, Strength
-from ..uri import normal_uri, split_uri
+from ..uri import blob_uri, split_uri
 from .etag import etag
 from .result import Bad, Handshake, Ignored, Path
 from .shape import Count, Text, Time, fitting, shaped, timely
@@ -119,19 +119,18 @@ def changes(
 
 
 def _uri(url: str | None, path: Path) -> str:
-    """The blob's address, without a query: that may hold a signature."""
     if url is None:
         raise Bad("missing_field", path, "it is not there")
     try:
-        plain = normal_uri(url)
+        uri = blob_uri(url)
     except UnicodeDecodeError:
         raise Bad("bad_key", path, "unquoted, it is no UTF-8") from None
-    found = split_uri(plain)
-    if found is None or not plain.startswith(("https:", "http:")):
+    found = uri and split_uri(uri)
+    if not uri or not found:
         raise Bad("bad_key", path, "it is not the address of a blob")
     if "\0" in found[0] or "\0" in found[1]:
         raise Bad("nul", path, "unquoted, there is a NUL in it")
-    return fitting(plain, path)
+    return fitting(uri, path)
 
 
 def _change(

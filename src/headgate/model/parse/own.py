@@ -17,7 +17,7 @@ import msgspec
 from ..envelope import Detector, Envelope, Provider
 from ..identity import change_key
 from ..output import is_trace
-from ..uri import PROVIDERS, SCHEMES, normal_uri, object_uri, split_uri
+from ..uri import PROVIDERS, SCHEMES, blob_uri, normal_uri, object_uri, split_uri
 from .etag import etag
 from .result import Bad, Path
 from .shape import bad, fitting, instant, shaped, timely
@@ -107,7 +107,7 @@ def _provider(source: str, uri: Any, derived: _Derived) -> Provider:
     if scheme in PROVIDERS:
         return cast("Provider", PROVIDERS[scheme])
     if scheme in ("http", "https"):
-        return "azure" if split_uri(cast("str", uri)) else "http"
+        return "http"
     if scheme == "file":
         return "file"
     return "s3" if derived.bucket and derived.key and not scheme else "webhook"
@@ -118,13 +118,14 @@ def _uri(fields: dict[str, Any], derived: _Derived, path: Path) -> str:
     named = (derived.bucket, derived.key)
     if uri is None:
         scheme = SCHEMES.get(cast("str", fields["provider"]))
-        if scheme is None or not derived.bucket or not derived.key:
+        if scheme not in ("s3", "gs") or not derived.bucket or not derived.key:
             raise Bad("missing_field", (*path, "uri"), "there is neither a uri nor bucket and key")
         return fitting(object_uri(scheme, derived.bucket, derived.key), (*path, "key"))
     if not isinstance(uri, str):
         raise Bad("wrong_type", (*path, "uri"), "it is no text")
     try:
-        uri = normal_uri(uri)
+        blob = blob_uri(uri) if fields["provider"] == "azure" else None
+        uri = blob or normal_uri(uri)
     except UnicodeDecodeError:
         raise Bad("bad_key", (*path, "uri"), "unquoted, it is no UTF-8") from None
     found = split_uri(uri)
