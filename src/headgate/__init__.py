@@ -26,8 +26,10 @@ if TYPE_CHECKING:
     from headgate.sources.http import Http
     from headgate.sources.manifest import Manifest
     from headgate.sources.prefix import Prefix
+    from headgate.sources.push import Push
     from headgate.sources.schedule import Schedule
     from headgate.sources.sse import ServerSentEvents
+    from headgate.sources.webhook import Webhook
 
 _HOMES = {
     "Artifact": "headgate.model.object",
@@ -43,6 +45,7 @@ _HOMES = {
     "Pipeline": "headgate.library",
     "PipelineError": "headgate.errors",
     "Prefix": "headgate.sources.prefix",
+    "Push": "headgate.sources.push",
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
@@ -50,6 +53,7 @@ _HOMES = {
     "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
+    "Webhook": "headgate.sources.webhook",
     "env": "headgate.model.secret",
     "file": "headgate.model.secret",
 }
@@ -68,6 +72,7 @@ __all__ = [
     "Pipeline",
     "PipelineError",
     "Prefix",
+    "Push",
     "RetryPlan",
     "Retryable",
     "Run",
@@ -75,6 +80,7 @@ __all__ = [
     "ServerSentEvents",
     "Transaction",
     "Unavailable",
+    "Webhook",
     "__version__",
     "env",
     "file",

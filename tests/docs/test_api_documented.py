@@ -60,13 +60,33 @@ def test_every_public_member_is_in_the_reference(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["Pipeline", "Directory", "Http", "Manifest", "Prefix", "Schedule", "ServerSentEvents"]
+    "name",
+    [
+        "Pipeline",
+        "Directory",
+        "Http",
+        "Manifest",
+        "Prefix",
+        "Schedule",
+        "ServerSentEvents",
+        "Webhook",
+    ],
 )
 def test_every_parameter_is_in_the_reference(name: str) -> None:
     """What can be said when something is declared is explained, and nothing that cannot."""
     page = section(PIPELINE, f"hg.{name}").partition("\n### ")[0]
     listed = re.findall(r"^`(\w+)`\n: ", page, re.MULTILINE)
     assert listed == list(inspect.signature(getattr(hg, name)).parameters)
+
+
+@pytest.mark.parametrize("name", ["gcs", "azure", "sns", "cloudevents"])
+def test_every_parameter_of_a_push_is_in_the_reference(name: str) -> None:
+    """What each provider has to be told stands in its line, what all take below the table."""
+    page = section(PIPELINE, "hg.Push")
+    (line,) = (line for line in page.splitlines() if line.startswith(f"| `hg.Push.{name}`"))
+    shared = words(page.rpartition("\nAll take ")[2])
+    said = {word for word in words(line) if not word.startswith(("hg", "Push"))} - {name}
+    assert said | shared == set(inspect.signature(getattr(hg.Push, name)).parameters)
 
 
 @pytest.mark.parametrize("name", ["Artifact", "Change", "RetryPlan"])

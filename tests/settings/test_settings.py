@@ -79,6 +79,7 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "log_format": "json",
         "log_level": "debug",
         "metrics_host": "::1",
+        "serve_host": "::1",
         "crash_at": "before:claim:3",
         "egress_allow": "files.example:8080, .internal.example, 10.1.0.0/16",
         "pooler": "true",

@@ -16,6 +16,7 @@ SECTIONS: Sections = {
         "try": Place("headgate.cli.try_:try_", "Run the handlers on a file; commit nothing."),
         "prove": Place("headgate.cli.prove:prove", "Kill, repeat and race it; count the effects."),
         "up": Place("headgate.cli.up:up", "Run pipelines: watch, work, sweep."),
+        "serve": Place("headgate.cli.serve:serve", "Take in webhooks and pushes."),
     },
     "Look": {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
@@ -36,6 +37,7 @@ SECTIONS: Sections = {
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),
         "plugins": Place("headgate.cli.plugins:plugins", "List sources, sinks, stores of others."),
+        "token": Place("headgate.cli.token:token", "Who may ask the server."),
         "db": Place("headgate.cli.db:db", "The ledger's database: migrate, url, psql."),
         "completion": Place("headgate.cli.completion:completion", "Print the shell's completion."),
     },

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from headgate.errors import UsageError
+from headgate.model.crash import reached
+from headgate.model.entry import Point
 from headgate.pg import Database, Link, queries
 
 Q = queries.load(__file__)
@@ -79,4 +81,6 @@ async def override(
             )
         verb = f"override budget of {pipeline} for {seconds:g} s"
         await link.execute(Q.act, actor or getpass.getuser(), verb, because)
+        reached(Point.BEFORE_RELEASE)
+    reached(Point.AFTER_RELEASE)
     return until

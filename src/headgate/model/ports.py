@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
+from .call import Call, Vouched, Web
 from .envelope import Clock, Envelope, Kind, Provider, Refused, Strength
 
 
@@ -232,4 +233,20 @@ class Wired(Source, Protocol):
 
     def read(self, delivery: Delivery, received_at: datetime) -> Sequence[Envelope | Refused]:
         """What one message tells. One bad record never costs its neighbours. Never raises."""
+        ...
+
+
+@runtime_checkable
+class Pushed(Source, Protocol):
+    """A source that others call. `door` says where: `webhook`, or the provider of the pushes."""
+
+    door: str
+    provider: Provider
+
+    async def vouch(self, call: Call, web: Web) -> Vouched:
+        """Who sent this? Raises `Unproven`; `Unavailable` when that cannot be found out now."""
+        ...
+
+    def read(self, call: Call, vouched: Vouched) -> Sequence[Envelope | Refused]:
+        """What a call that was vouched for tells. Never raises."""
         ...

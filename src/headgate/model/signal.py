@@ -70,9 +70,15 @@ COLLECTED = Signal(
 SCAN_SECONDS = Signal(
     "headgate_scan_seconds", "histogram", "How long a source took to look for changes.", ("source",)
 )
+REQUESTS = Signal(
+    "headgate_requests_total",
+    "counter",
+    "Calls to the doors, by what became of them.",
+    ("door", "verdict"),
+)
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, STAGE_SECONDS, RETRIES, DEAD, SETTLED, FENCED,
-    COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS,
+    COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS, REQUESTS,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .job import Job, Kind, Lines, Message
+from .job import MODULES, Job, Kind, Lines, Message
 from .ledger_home import Ledger
 from .marker import Marker, Running
 from .tuning import Tuning
@@ -92,7 +92,7 @@ class Brood:
         )
         fds = [control_write, life_read, *([marker.fd] if marker else [])]
         process = subprocess.Popen(
-            [sys.executable, "-m", "headgate.runtime.child"],
+            [sys.executable, "-m", MODULES[kind]],
             env={**os.environ, **job.environment()},
             pass_fds=fds,
             stdin=subprocess.DEVNULL,

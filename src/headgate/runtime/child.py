@@ -11,12 +11,13 @@ import gc
 import os
 import signal
 import sys
-from typing import cast
+from typing import NoReturn, cast
 
 from headgate.errors import HeadgateError, LedgerUnavailable, UsageError
 from headgate.model import crash
 from headgate.model.entry import Point
 from headgate.model.pipeline import Pipeline
+from headgate.model.ports import Pushed
 from headgate.model.signal import listen
 from headgate.net.guard import Guard, install
 from headgate.telemetry.log import Format, configure, get_logger
@@ -52,14 +53,7 @@ class Child:
         telling = asyncio.create_task(self._tell_signals())
         try:
             pipelines = [p for target in self.job.targets for p in load(target)]
-            match self.job.kind:
-                case "check":
-                    self._check(pipelines)
-                case "watch":
-                    await self._watch(pipelines)
-                case "work":
-                    return 0 if await self._work(pipelines) else KILLED_AT_ONCE
-            return 0
+            return await self.do(pipelines)
         except UsageError as error:
             self._say(
                 Message(fatal={"text": str(error), "hint": error.hint, "reason": error.reason})
@@ -73,10 +67,28 @@ class Child:
             stop_listening()
             self._flush_signals()
 
+    async def do(self, pipelines: list[Pipeline]) -> int:
+        """The task of this child; its exit code."""
+        match self.job.kind:
+            case "check":
+                self._check(pipelines)
+            case "watch":
+                await self._watch(pipelines)
+            case "work":
+                return 0 if await self._work(pipelines) else KILLED_AT_ONCE
+            case other:
+                raise UsageError(f"this child cannot {other}")
+        return 0
+
     def _check(self, pipelines: list[Pipeline]) -> None:
         station.check_sources(pipelines)
         known = [
-            {"name": p.name, "deadline_seconds": p.deadline_seconds, "sources": len(p.sources)}
+            {
+                "name": p.name,
+                "deadline_seconds": p.deadline_seconds,
+                "sources": len(p.sources),
+                "pushed": any(isinstance(s, Pushed) for s in p.sources),
+            }
             for p in pipelines
         ]
         self._say(Message(pipelines=known))
@@ -166,7 +178,8 @@ def _arm(crash_at: str) -> None:
     crash.arm(Point(name), die)
 
 
-def main() -> int:
+def main(child: type[Child]) -> int:
+    """Do the job this process was started with; the exit code."""
     job = Job.inherited()
     for fd in (job.control, job.life, job.marker):
         if fd >= 0:
@@ -176,15 +189,18 @@ def main() -> int:
     if job.crash_at:
         _arm(job.crash_at)
     try:
-        return run(Child(job).main)
+        return run(child(job).main)
     except HeadgateError as error:
         get_logger("headgate").error(str(error), hint=error.hint)
         return 1
 
 
-if __name__ == "__main__":
-    code = main()
+def end(code: int) -> NoReturn:
+    """Handlers may have left threads behind that would keep the process alive."""
     sys.stdout.flush()
     sys.stderr.flush()
-    # Handlers may have left threads behind that would keep the process alive.
     os._exit(code)
+
+
+if __name__ == "__main__":
+    end(main(Child))

@@ -21,7 +21,15 @@ VARIABLE = "HEADGATE_CHILD_JOB"
 # How a child ends that found the ledger away: it is worth starting another one.
 LEDGER_AWAY = 75
 
-Kind = Literal["check", "watch", "work"]
+Kind = Literal["check", "watch", "work", "serve"]
+
+# Where a child's main is. `serve` is a surface above the runtime: it is named, not imported.
+MODULES: dict[Kind, str] = {
+    "check": "headgate.runtime.child",
+    "watch": "headgate.runtime.child",
+    "work": "headgate.runtime.child",
+    "serve": "headgate.server.child",
+}
 
 
 @dataclass(frozen=True, slots=True)

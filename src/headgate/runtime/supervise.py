@@ -47,6 +47,7 @@ class Known:
     name: str
     deadline_seconds: float | None
     sources: int
+    pushed: bool
 
 
 async def up(
@@ -59,13 +60,17 @@ async def up(
     log_to: tuple[str, str] = ("auto", "info"),
     crash_at: str = "",
     on_tick: Tick | None = None,
+    serve_only: bool = False,
 ) -> list[gate.Resting]:
     """Run everything until stopped, or until idle; what stays to be done.
+
+    With `serve_only`, only webhooks and pushes are taken in: others watch and work.
 
     Raises `UsageError` when the pipelines or the database cannot be used as they are.
     """
     async with connected(ledger) as db:
         supervisor = Supervisor(tuple(targets), db, ledger, tuning, metrics, log_to, crash_at)
+        supervisor.serve_only = serve_only
         stop_listening = listen(metrics.hear) if metrics is not None else lambda: None
         try:
             return await supervisor.run(until_idle=until_idle, on_tick=on_tick)
@@ -101,6 +106,7 @@ class Supervisor:
         )
         self._sweeper = Sweeper(db, tuning, self._own_workers)
         self._stillborn = 0
+        self.serve_only = False
 
     async def run(self, *, until_idle: bool, on_tick: Tick | None) -> list[gate.Resting]:
         loop = asyncio.get_running_loop()
@@ -154,6 +160,15 @@ class Supervisor:
             )
 
     def _start_all(self) -> None:
+        if any(p.pushed for p in self._pipelines):
+            self._brood.start("serve")
+        elif self.serve_only:
+            raise PipelineError(
+                "none of these pipelines is called by others",
+                hint="Give one a source: sources=[hg.Webhook(...)], or hg.Push.",
+            )
+        if self.serve_only:
+            return
         if any(p.sources for p in self._pipelines):
             self._brood.start("watch")
         else:
@@ -199,7 +214,7 @@ class Supervisor:
             if child.kind == "work":
                 self._start_worker()
             else:
-                self._quiet = False
+                self._quiet = self._quiet and child.kind != "watch"
                 self._brood.start(child.kind)
 
     def _give_up_on(self, ended: list[Started]) -> None:

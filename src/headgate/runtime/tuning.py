@@ -24,6 +24,10 @@ class Tuning:
     anchor_seconds: float = 60.0
     grace_seconds: float = 86400.0
     max_wait_seconds: float = 60.0
+    max_envelope_bytes: int = 1_048_576
+    serve_host: str = "127.0.0.1"
+    serve_port: int = 8420
+    serve_rate: int = 500
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0
     incident_hook: str = ""

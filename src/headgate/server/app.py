@@ -1,0 +1,119 @@
+"""The application: its routes, and how whatever goes wrong is answered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from fastapi.responses import JSONResponse, PlainTextResponse
+from starlette.exceptions import HTTPException
+
+from headgate._version import __version__
+from headgate.telemetry.log import get_logger
+
+from . import events, hooks
+from .doors import Serving, ledger
+from .problem import Problem, Refusal, documented, refused
+from .tokens import BEARER, allowed
+
+log = get_logger("headgate.serve")
+
+
+def make_app(serving: Serving) -> FastAPI:
+    """The application over these doors."""
+    app = FastAPI(
+        title="Headgate",
+        version=__version__,
+        description="Webhooks and pushes: acknowledged only once they are durable.",
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.serving = serving
+    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(HTTPException, _no_route)
+    app.add_exception_handler(RequestValidationError, _not_understood)
+    app.add_exception_handler(Exception, _unforeseen)
+    app.include_router(hooks.router)
+    app.include_router(events.router)
+    _add_looks(app, serving)
+    return app
+
+
+def _add_looks(app: FastAPI, serving: Serving) -> None:
+    by_token = documented("token_needed", "token_scope", "ledger_unavailable")
+    text: dict[int | str, dict[str, Any]] = {
+        200: {"content": {"text/plain": {}}, "description": "Yes"}
+    }
+
+    @app.get("/healthz", response_class=PlainTextResponse, summary="Is this process alive?")
+    async def healthz() -> str:
+        return "ok\n"
+
+    @app.get(
+        "/readyz",
+        response_class=PlainTextResponse,
+        summary="Would a call be taken in now?",
+        dependencies=[Depends(BEARER), Depends(allowed("metrics", here=True))],
+        responses={**text, **by_token},
+    )
+    async def readyz() -> str:
+        async with ledger():
+            await serving.db.fetchval("SELECT 1")
+        return "ready\n"
+
+    @app.get(
+        "/metrics",
+        response_class=PlainTextResponse,
+        summary="The series of this process, for Prometheus",
+        dependencies=[Depends(BEARER), Depends(allowed("metrics", here=True))],
+        responses={**text, **by_token},
+    )
+    async def metrics() -> str:
+        return serving.metrics.text().decode() if serving.metrics is not None else ""
+
+    @app.get(
+        "/openapi.json",
+        summary="This description",
+        dependencies=[Depends(BEARER), Depends(allowed("read", here=True))],
+        responses=by_token,
+    )
+    async def openapi() -> dict[str, Any]:
+        return description(app)
+
+
+def description(app: FastAPI) -> dict[str, Any]:
+    """The API in OpenAPI's words. What FastAPI would answer by itself is what we answer."""
+    if app.openapi_schema is None:
+        made = get_openapi(
+            title=app.title, version=app.version, description=app.description, routes=app.routes
+        )
+        components: dict[str, Any] = made.setdefault("components", {}).setdefault("schemas", {})
+        components["Problem"] = Problem.model_json_schema()
+        for unused in ("HTTPValidationError", "ValidationError"):
+            components.pop(unused, None)
+        for path in made["paths"].values():
+            for operation in path.values():
+                operation["responses"].pop("422", None)
+        app.openapi_schema = made
+    return app.openapi_schema
+
+
+async def _no_route(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    reason = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
+    return Refusal(reason, headers=error.headers).response()
+
+
+async def _not_understood(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    where = ".".join(str(part) for part in error.errors()[0]["loc"])
+    return Refusal("bad_request", f"{where}: {error.errors()[0]['msg']}").response()
+
+
+async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+    log.error("a request failed", path=request.url.path, why=f"{type(error).__name__}: {error}")
+    return Refusal("internal").response()

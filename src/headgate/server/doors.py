@@ -1,0 +1,142 @@
+"""Doors: which call is for which pipeline, and what all routes share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from starlette.requests import Request
+
+from headgate.errors import ConfigError, LedgerUnavailable, PipelineError, Unavailable
+from headgate.ledger.inbox import Registered
+from headgate.model.call import Call, Unproven, Vouched, Web
+from headgate.model.pipeline import Pipeline
+from headgate.model.ports import Pushed
+from headgate.model.signal import OUTAGE, REQUESTS, emit
+from headgate.pg import Database
+from headgate.runtime import station
+from headgate.sources.webhook import Webhook
+from headgate.telemetry.log import get_logger
+from headgate.telemetry.metrics import Metrics
+
+from .limits import Buckets, read_body
+from .problem import Refusal, unproven
+
+log = get_logger("headgate.serve")
+
+RETRY_AFTER_SECONDS = 5
+LEDGER_SECONDS = 20.0
+# Many senders may stand behind one address, such as a proxy of ours.
+STRANGERS_TIMES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """A pushed source of a pipeline that the ledger knows."""
+
+    pipeline: Pipeline
+    to: Registered
+    source: Pushed
+
+
+@dataclass(slots=True)
+class Serving:
+    """What every route needs."""
+
+    db: Database
+    web: Web
+    max_bytes: int
+    senders: Buckets
+    strangers: Buckets
+    metrics: Metrics | None = None
+    hooks: dict[str, Door] = field(default_factory=dict[str, Door])
+    pushes: dict[str, list[Door]] = field(default_factory=dict[str, list[Door]])
+
+    def hook(self, pipeline: str) -> tuple[Door, Webhook]:
+        """The webhook of a pipeline."""
+        door = self.hooks.get(pipeline)
+        if door is None or not isinstance(door.source, Webhook):
+            raise Refusal("unknown_pipeline", f"no pipeline {pipeline!r} here takes webhooks")
+        return door, door.source
+
+    async def take(self, request: Request) -> Call:
+        """Read a call, within the limits for strangers. Nothing of it is believed yet."""
+        self.strangers.take(request.client.host if request.client else "")
+        body = await read_body(request, self.max_bytes)
+        headers = [
+            (k.decode("latin-1").lower(), v.decode("latin-1")) for k, v in request.headers.raw
+        ]
+        return Call(body, datetime.now(UTC), headers, request.query_params.multi_items())
+
+    async def vouch(self, door: Door, call: Call) -> Vouched:
+        """Who sent this? Raises `Refusal`."""
+        try:
+            vouched = await door.source.vouch(call, self.web)
+        except Unproven as error:
+            emit(REQUESTS, door=door.source.door, verdict="unproven")
+            log.warning(
+                "call refused",
+                pipeline=door.pipeline.name,
+                source=door.source.name,
+                reason=error.reason,
+            )
+            raise unproven(error) from error
+        except ConfigError as error:
+            log.error("a secret cannot be used", pipeline=door.pipeline.name, why=str(error))
+            raise Refusal("secret_unusable", retry_after=60) from error
+        except Unavailable as error:
+            log.warning("keys cannot be fetched", source=door.source.name, why=str(error))
+            raise Refusal("keys_unavailable", retry_after=RETRY_AFTER_SECONDS) from error
+        self.senders.take(f"{door.to.pipeline} {vouched.scheme} {vouched.key_id}")
+        return vouched
+
+
+async def open_doors(
+    db: Database,
+    pipelines: Sequence[Pipeline],
+    web: Web,
+    *,
+    max_bytes: int,
+    rate_per_second: float,
+    metrics: Metrics | None = None,
+) -> Serving:
+    """Make the pipelines known and learn which calls are for them. Raises `UsageError`."""
+    station.check_sources(pipelines)
+    serving = Serving(
+        db,
+        web,
+        max_bytes,
+        Buckets(rate_per_second, 2 * rate_per_second),
+        Buckets(STRANGERS_TIMES * rate_per_second, 2 * STRANGERS_TIMES * rate_per_second),
+        metrics,
+    )
+    for pipeline in pipelines:
+        pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]
+        if not pushed:
+            continue
+        at = await station.register(db, pipeline)
+        for source in pushed:
+            door = Door(pipeline, at, source)
+            if source.door != "webhook":
+                serving.pushes.setdefault(source.door, []).append(door)
+            elif serving.hooks.setdefault(pipeline.name, door) is not door:
+                raise PipelineError(
+                    f"Pipeline({pipeline.name!r}) has two webhooks, and one address for them",
+                    hint="Give one hg.Webhook several secrets, or make two pipelines.",
+                )
+    return serving
+
+
+@asynccontextmanager
+async def ledger() -> AsyncGenerator[None]:
+    """What is asked of the ledger in here ends in time, or nothing is acknowledged: 503."""
+    try:
+        async with asyncio.timeout(LEDGER_SECONDS):
+            yield
+    except (LedgerUnavailable, TimeoutError) as error:
+        emit(OUTAGE)
+        log.warning("ledger away", why=str(error) or f"no answer in {LEDGER_SECONDS:g} s")
+        raise Refusal("ledger_unavailable", retry_after=RETRY_AFTER_SECONDS) from error

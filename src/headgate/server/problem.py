@@ -1,0 +1,152 @@
+"""Problems: what is answered when something is not done (RFC 9457).
+
+`type` and `reason` are stable: programs may rely on them. `detail` is for people, and never holds
+anything of the payload, a secret or a signature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from fastapi import Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from headgate.model.call import UNPROVEN, Unproven
+
+MEDIA_TYPE = "application/problem+json"
+TYPE = "urn:headgate:problem:"
+
+
+class Kind(NamedTuple):
+    """A kind of problem: its status, its title, and what the caller can do."""
+
+    status: int
+    title: str
+    hint: str
+
+
+_SIGN = "Sign the bytes that are sent, with a secret of this door."
+PROBLEMS: Mapping[str, Kind] = {
+    "not_found": Kind(404, "There is nothing here", "Check the address."),
+    "method_not_allowed": Kind(405, "Not that way", "Use a method of the Allow header."),
+    "unknown_pipeline": Kind(404, "No such webhook", "Declare it: sources=[hg.Webhook(...)]."),
+    "unknown_provider": Kind(404, "No such push", "Declare it: sources=[hg.Push.gcs(...)]."),
+    "unknown_request": Kind(404, "No such request", "This id was never used here."),
+    "bad_request": Kind(400, "The request cannot be understood", "Correct it and send it again."),
+    "body_too_slow": Kind(408, "The body did not arrive in time", "Send it again, faster."),
+    "body_too_large": Kind(413, "The body is too large", "Send less, or raise the limit here."),
+    "body_refused": Kind(400, "The body is refused", "The reason names the field; correct it."),
+    "request_reused": Kind(409, "This request id was used before", "See `first` for its result."),
+    "request_conflict": Kind(
+        409, "This request id was used for other bytes", "Send these with an id of their own."
+    ),
+    "dry_run_unsigned": Kind(
+        400,
+        "A dry run that is not signed as one",
+        "Sign an id that begins with dry_, and only for dry runs. GitHub's scheme has none.",
+    ),
+    "preview_required": Kind(
+        428,
+        "A call that changes something cites the preview it saw",
+        "Call with ?dry_run=true first and cite its preview_digest. Or waive it in the pipeline.",
+    ),
+    "preview_unknown": Kind(409, "There is no such preview", "Make one: ?dry_run=true."),
+    "preview_of_other": Kind(409, "That preview is of other bytes", "Make one of these bytes."),
+    "preview_used": Kind(409, "That preview was cited before", "Make another one."),
+    "preview_stale": Kind(409, "That preview is no longer true", "Look again: ?dry_run=true."),
+    "too_many_requests": Kind(429, "Too many requests", "Wait as long as Retry-After says."),
+    "token_needed": Kind(401, "A token is needed", "Make one: headgate token create."),
+    "token_scope": Kind(403, "This token is not for that", "Make one with the scope named here."),
+    "ledger_unavailable": Kind(
+        503, "The ledger is away: nothing was taken in", "Send it again after Retry-After."
+    ),
+    "keys_unavailable": Kind(
+        503, "The provider's keys cannot be fetched: nothing was taken in", "Send it again later."
+    ),
+    "secret_unusable": Kind(
+        503, "This door has no usable secret: nothing was taken in", "See the log of the server."
+    ),
+    "internal": Kind(
+        500, "This should not happen: nothing was answered for sure", "Send it again."
+    ),
+    **{reason: Kind(401, f"Refused: {text}", _SIGN) for reason, text in UNPROVEN.items()},
+    "wrong_topic": Kind(403, f"Refused: {UNPROVEN['wrong_topic']}", "Configure the topic here."),
+    "certificate_refused": Kind(403, f"Refused: {UNPROVEN['certificate_refused']}", _SIGN),
+}
+
+
+class Problem(BaseModel):
+    """A problem document. `first` is there when a request id was used before."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(examples=[TYPE + "request_reused"])
+    title: str
+    status: int
+    detail: str
+    reason: str
+    hint: str
+    first: dict[str, Any] | None = None
+
+
+class Refusal(Exception):
+    """Ends a request with a problem document."""
+
+    def __init__(
+        self,
+        reason: str,
+        detail: str = "",
+        *,
+        hint: str = "",
+        retry_after: float | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.kind = PROBLEMS[reason]
+        self.detail = detail or self.kind.title
+        self.hint = hint or self.kind.hint
+        self.headers = dict(headers or {})
+        if retry_after is not None:
+            self.headers["Retry-After"] = str(max(1, round(retry_after)))
+        if self.kind.status == 401:
+            self.headers.setdefault("WWW-Authenticate", 'Bearer realm="headgate"')
+        self.more = more
+
+    def response(self) -> JSONResponse:
+        document = {
+            "type": TYPE + self.reason,
+            "title": self.kind.title,
+            "status": self.kind.status,
+            "detail": self.detail,
+            "reason": self.reason,
+            "hint": self.hint,
+            **self.more,
+        }
+        return JSONResponse(document, self.kind.status, self.headers, media_type=MEDIA_TYPE)
+
+
+def unproven(error: Unproven) -> Refusal:
+    """The answer to a call that nobody vouches for."""
+    return Refusal(error.reason, str(error), hint=error.hint)
+
+
+async def refused(_: Request, error: Exception) -> JSONResponse:
+    """FastAPI's handler for `Refusal`."""
+    assert isinstance(error, Refusal)
+    return error.response()
+
+
+def documented(*reasons: str) -> dict[int | str, dict[str, Any]]:
+    """How OpenAPI is told what a route may answer beside success."""
+    found: dict[int | str, dict[str, Any]] = {}
+    for reason in sorted(reasons):
+        kind = PROBLEMS[reason]
+        known = found.get(kind.status)
+        text = f"{known['description']}; `{reason}`" if known else f"`{reason}`"
+        content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+        found[kind.status] = {"description": text, "content": content}
+    return found
