@@ -23,7 +23,7 @@ class Pipeline(Declaration):
         every: str | float,
         name: str | None = None,
         complete: bool = False,
-        shrink: float = 0.5,
+        shrink_limit: float = 0.5,
         owns: str | None = None,
         deadline: str | float = "10m",
     ) -> Callable[[Callable[[], Any]], SourceFunction]:
@@ -44,7 +44,7 @@ class Pipeline(Declaration):
                 name=name or step.name.rpartition(".")[2],
                 every=every,
                 complete=complete,
-                shrink=shrink,
+                shrink_limit=shrink_limit,
                 owns=owns,
                 deadline=deadline,
                 others=others,

@@ -29,7 +29,7 @@ class Shelf:
         self.numbers = 0
         shelf = hg.Pipeline("shelf")
 
-        @shelf.source(every="1h", complete=True, shrink=1)
+        @shelf.source(every="1h", complete=True, shrink_limit=1)
         def things() -> Iterator[hg.Change]:
             if self.closed:
                 raise ConnectionError("closed")
@@ -148,11 +148,17 @@ def test_a_complete_list_leaves_out_what_is_gone() -> None:
 
 
 def test_a_list_that_shrinks_too_much_deletes_nothing() -> None:
-    """An empty answer is more likely a fault than the end of everything."""
-    source = own(list, name="s", complete=True)
-    with pytest.raises(Unavailable, match=r"3 of 3 known objects .* nothing is taken for deleted"):
-        look(source, a="1", b="1", c="1")
-    assert len(look(own(list, name="s", complete=True, shrink=1), a="1", b="1", c="1")) == 3
+    """Neither an empty answer nor the loss of more than half of many is believed at once."""
+    empty = own(list, name="s", complete=True)
+    with pytest.raises(Unavailable, match=r"lost 3 of 3 objects .* nothing is taken for deleted"):
+        look(empty, a="1", b="1", c="1")
+    many = {f"u{n}": "1" for n in range(20)}
+    left = [hg.Change(f"u{n}", version=1) for n in range(9)]
+    with pytest.raises(Unavailable, match="lost 11 of 20 objects"):
+        look(own(lambda: left, name="s", complete=True), **many)
+    believed = own(lambda: left, name="s", complete=True, shrink_limit=0.6)
+    assert len(look(believed, **many)) == 11
+    assert len(look(own(list, name="s", complete=True, shrink_limit=1), a="1", b="1")) == 2
 
 
 def failing() -> Iterator[hg.Change]:
@@ -325,7 +331,7 @@ def test_readers_share_the_uris_as_declared(tmp_path: Any) -> None:
     [
         lambda p: p.source(every=0)(list),
         lambda p: p.source(every="1h", deadline=0)(list),
-        lambda p: p.source(every="1h", shrink=2)(list),
+        lambda p: p.source(every="1h", shrink_limit=2)(list),
         lambda p: p.source(every="1h")(lambda known: []),
         lambda p: (p.source(every="1h", name="s")(list), p.source(every="1h", name="s")(list)),
         lambda p: p.source(every="1h", owns="a://")(list).source.check(),

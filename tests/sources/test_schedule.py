@@ -16,6 +16,7 @@ from headgate.errors import PipelineError
 from headgate.model.ports import Advance, Followed
 from headgate.model.verdict import CRON, plan_of
 from headgate.sources.cron import Cron
+from headgate.testing.followed import known_by
 from headgate.testing.sources import FollowedConformance, FollowedWorld
 
 
@@ -188,8 +189,19 @@ def test_a_period_says_what_it_is_for() -> None:
     assert one.uri == "schedule://nightly%20run/2026-03-29T03:00:00+02:00"
     assert one.event_time == datetime(2026, 3, 29, 1, tzinfo=UTC)
     assert json.loads(two.data or b"")["start"] == "2026-03-29T03:00:00+02:00"
-    assert one.subject == two.subject
+    assert one.subject == two.subject == "schedule://nightly%20run"
     assert plan_of(one.detector) is CRON
+
+
+def test_a_period_has_the_same_key_whenever_it_is_told() -> None:
+    """One process tells it at once, another minutes later: the ledger knows it by its name."""
+    clock = Clock("2026-01-05T05:30:00")
+    source = schedule(clock)
+    (start,) = follow(source, None)
+    clock.pass_by(minutes=31)
+    prompt = follow(source, start.checkpoint)
+    clock.pass_by(minutes=7)
+    assert known_by(follow(source, start.checkpoint)) == known_by(prompt)
 
 
 def test_a_first_start_runs_nothing() -> None:

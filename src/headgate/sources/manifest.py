@@ -28,9 +28,8 @@ from .address import check_headers
 from .bucket import event_id
 from .directory import content_type
 from .places import Places, is_web, place_of, provider_of
+from .shrinking import shrank
 
-# Fewer than these may go at once, whatever share of the list they are.
-FEW = 10
 _LENGTHS = {"sha256": 64, "md5": 32}
 _log = logging.getLogger(__name__)
 
@@ -177,7 +176,7 @@ class Manifest:
         return found
 
     def _refuse_shrinking(self, gone: int, live: int) -> None:
-        if gone >= FEW and gone > live * self.shrink_limit:
+        if shrank(gone, live, self.shrink_limit):
             raise Unavailable(
                 f"{self.uri} has lost {gone:,} of {live:,} objects since the last look;"
                 " nothing is taken for deleted",

@@ -32,6 +32,7 @@ from headgate.model.envelope import Envelope, Provider, Strength, ordinal
 from headgate.model.ports import Known, Noticed, Scan, Source
 
 from .calling import Lister
+from .shrinking import shrank
 
 CHUNK_BYTES = 1 << 20
 _PROVIDERS: Mapping[str, Provider] = {"s3": "s3", "gs": "gcs", "az": "azure", "file": "file"}
@@ -49,7 +50,7 @@ class OwnSource:
         name: str,
         every: str | float,
         complete: bool = False,
-        shrink: float = 0.5,
+        shrink_limit: float = 0.5,
         owns: str | None = None,
         deadline: str | float = "10m",
         others: Callable[[], Sequence[Source]] = tuple,
@@ -60,11 +61,11 @@ class OwnSource:
         for what, given in (("every", self.every_seconds), ("deadline", deadline_seconds)):
             if given == 0:
                 raise PipelineError(f"source {name}: {what} is 0", hint='as in "15m"')
-        if not 0 <= shrink <= 1:
-            hint = "the share of what is known that may be gone at once, 0 to 1"
-            raise PipelineError(f"source {name}: shrink={shrink!r}", hint=hint)
+        if not 0 < shrink_limit <= 1:
+            hint = "0.5 refuses a list that has lost more than half; 1 believes any."
+            raise PipelineError(f"source {name}: shrink_limit={shrink_limit!r}", hint=hint)
         self.complete = complete
-        self.shrink = shrink
+        self.shrink_limit = shrink_limit
         self.prefix = owns
         self.reader: Reader | None = None
         self._others = others
@@ -98,13 +99,15 @@ class OwnSource:
     ) -> list[Noticed]:
         standing = [uri for uri, before in known.items() if not before.removed]
         gone = sorted(uri for uri in standing if uri not in said)
-        if len(gone) > self.shrink * len(standing):
+        # Nothing at all is more often the answer of something broken than the end of everything.
+        empty = bool(gone) and not said and self.shrink_limit < 1
+        if empty or shrank(len(gone), len(standing), self.shrink_limit):
             raise Unavailable(
-                f"source {self.name}: {len(gone):,} of {len(standing):,} known objects are not"
-                " there any more, which is more than may go at once; nothing is taken for deleted",
-                reason="shrink",
+                f"source {self.name} has lost {len(gone):,} of {len(standing):,} objects since the"
+                " last look; nothing is taken for deleted (if they are really gone, declare it"
+                " with shrink_limit=1 until the next look has seen it)",
+                reason="source_shrank",
                 upstream=self.name,
-                hint="If they are really gone, raise shrink=… for one look (1 allows all).",
             )
         return [_removed(uri, known[uri], now) for uri in gone]
 
