@@ -36,6 +36,7 @@ from headgate.ledger.settle import Settler
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
+from headgate.model.envelope import REFUSED
 from headgate.model.identity import EffectKey, is_newer
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
@@ -51,6 +52,7 @@ from headgate.model.verdict import (
     checking,
     describe,
     judge,
+    plan_of,
 )  # fmt: skip
 from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
@@ -61,6 +63,7 @@ log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
 KEEPERS = 8
+UNREADABLE = "Ask its sender to send it right, and discard this one."
 # A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
 Asked = tuple[Step, Callable[[Any], None]]
 Way = Generator[Asked, None, Verdict]
@@ -216,6 +219,8 @@ class Path:
     def _fetch(self, attempt: Attempt) -> None:
         """Copy the bytes to where nobody changes them, and learn their digest on the way."""
         claim = attempt.claim
+        if claim.uri.startswith(REFUSED):
+            raise errors.SchemaError("a message that could not be read", hint=UNREADABLE)
         body: bytes | FilePath
         if claim.data is not None:
             body, size = claim.data, len(claim.data)
@@ -347,7 +352,7 @@ class Path:
             attempts=claim.attempts,
             first_at=claim.first_at,
             now=database_now(claim, began),
-            plan=self.declared.retry,
+            plan=self.declared.retry or plan_of(claim.envelope().detector),
             chance=random.random(),
         )
         return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])

@@ -11,7 +11,7 @@ import pytest
 
 from headgate.errors import PipelineError, UsageError
 from headgate.model.pipeline import Pipeline
-from headgate.model.verdict import CRON, UPSTREAM
+from headgate.model.verdict import CRON
 
 
 class Reading(TypedDict):
@@ -53,7 +53,7 @@ def test_a_pipeline_has_defaults_that_say_what_it_does():
     """A name is enough."""
     p = pipeline()
     assert (p.store, p.version, p.retry, p.removed) == (
-        "lake/", "1", UPSTREAM, "keep",
+        "lake/", "1", None, "keep",
     )  # fmt: skip
     assert (p.deadline_seconds, p.is_async, p.independent) == (None, False, True)
     assert pipeline(deadline="15m").deadline_seconds == 900

@@ -15,6 +15,8 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 
+from msgspec import MsgspecError
+
 from headgate.model.entry import DONE, Status, is_path
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, fingerprint
@@ -178,7 +180,7 @@ async def _keys(link: Link, findings: Findings, first: int, last: int) -> None:
                 data=data,
             )
             same = change_key(envelope) == key and fingerprint(envelope) == print_
-        except ValueError:
+        except (ValueError, MsgspecError):
             same = False
         if not same:
             findings.found(

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from headgate.errors import Fenced
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import Envelope
+from headgate.model.envelope import Detector, Envelope
 from headgate.pg import Database, Link, driver, queries
 
 from .arrays import column
@@ -113,6 +113,7 @@ class Held:
     first_at: datetime | None
     claimed_at: datetime | None
     upstream: int | None
+    detector: Detector
 
 
 @dataclass(frozen=True, slots=True)

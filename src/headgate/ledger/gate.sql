@@ -160,7 +160,9 @@ $$;
 -- name: held
 -- Everything a worker holds, locked. Work is small, so no index is kept for this rare question.
 SELECT o.pipeline, o.id, o.subject, o.fence, o.attempts, o.deaths, o.alone, o.due_at, o.first_at,
-       o.claimed_at, o.upstream
+       o.claimed_at, o.upstream, (
+           SELECT convert_from(e.envelope, 'UTF8')::jsonb ->> 'detector'
+           FROM headgate.entry e WHERE e.id = o.id) AS detector
 FROM headgate.work o WHERE o.worker = $1 ORDER BY o.pipeline, o.id FOR UPDATE
 
 -- name: alone_is_due

@@ -20,6 +20,7 @@ from headgate.model.ports import Change, Known
 from headgate.pg import Database, Link, queries
 
 from .arrays import column
+from .aside import Aside, park
 
 Q = queries.load(__file__)
 
@@ -86,6 +87,35 @@ async def receive(
         reached(Point.BEFORE_RECEIVE)
         receipt = await _receive(link, pipeline, source, envelopes)
     reached(Point.AFTER_RECEIVE)
+    return receipt
+
+
+async def take_in(
+    db: Database,
+    to: Registered,
+    source: str,
+    envelopes: Sequence[Envelope],
+    aside: Sequence[Aside] = (),
+) -> Receipt:
+    """Admit what is new, and set aside what came but cannot run, in one transaction."""
+    async with db.transaction() as link:
+        receipt = await admit(link, to, source, envelopes, aside)
+        reached(Point.BEFORE_RECEIVE)
+    reached(Point.AFTER_RECEIVE)
+    return receipt
+
+
+async def admit(
+    link: Link,
+    to: Registered,
+    source: str,
+    envelopes: Sequence[Envelope],
+    aside: Sequence[Aside] = (),
+) -> Receipt:
+    """The same inside a transaction of the caller's."""
+    receipt = await _receive(link, to.pipeline, source, [*envelopes, *(a.envelope for a in aside)])
+    if aside:
+        await park(link, to.pipeline, to.deployment, aside)
     return receipt
 
 

@@ -22,7 +22,7 @@ from headgate.errors import DeadlineExceeded, WorkerLost
 from headgate.model.crash import reached
 from headgate.model.entry import Point, Status
 from headgate.model.signal import LOST, emit
-from headgate.model.verdict import UPSTREAM, Quarantine, Retry, RetryPlan, judge
+from headgate.model.verdict import Quarantine, Retry, RetryPlan, judge, plan_of
 from headgate.pg import Database, Link, queries
 
 from . import gate, quarantine
@@ -164,7 +164,7 @@ async def _free(
                     attempts=attempts,
                     first_at=h.first_at or now,
                     now=now,
-                    plan=plan,
+                    plan=plan or plan_of(h.detector),
                     chance=random.random(),
                 )
                 fates.append(_Fate(h, verdict, attempts, 0, True))
@@ -229,11 +229,11 @@ async def _settle(
         await seal(link, batch, lines)
 
 
-async def _plans(link: Link, pipelines: set[int]) -> dict[int, tuple[RetryPlan, int]]:
+async def _plans(link: Link, pipelines: set[int]) -> dict[int, tuple[RetryPlan | None, int]]:
     rows = await link.fetch(Q.plans, sorted(pipelines))
-    plans: dict[int, tuple[RetryPlan, int]] = {}
+    plans: dict[int, tuple[RetryPlan | None, int]] = {}
     for r in rows:
-        plan = UPSTREAM
+        plan = None
         if r["retry"]:
             declared: dict[str, Any] = orjson.loads(r["retry"])
             declared["delays"] = tuple(declared["delays"])

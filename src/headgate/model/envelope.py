@@ -130,6 +130,10 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Document).decode
 
 
+# What a refused record is filed under, with the digest of its bytes.
+REFUSED = "refused://"
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
     """A record that is no envelope, and why. Its bytes are kept; nothing of them is believed.

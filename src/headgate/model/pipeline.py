@@ -26,7 +26,7 @@ from .duration import seconds
 from .identity import params_digest
 from .ports import Source
 from .rows import NewColumns, Table, declare
-from .verdict import UPSTREAM, RetryPlan
+from .verdict import RetryPlan
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Removed = Literal["keep", "remove"]
@@ -68,7 +68,7 @@ class Pipeline:
     store: str = "lake/"
     version: str = "1"
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    retry: RetryPlan = UPSTREAM
+    retry: RetryPlan | None = None  # None: by what triggers each entry
     removed: Removed = "keep"
     deadline: str | float | None = None
     mask: Callable[[str], str] | None = None
@@ -110,7 +110,7 @@ class Pipeline:
             yield "sources", self.sources, "sources is a list, as in sources=[hg.Directory(...)]"
         if not isinstance(_unsure(self.params), Mapping):
             yield "params", self.params, 'params is a mapping, as in params={"limit": 3}'
-        if not isinstance(_unsure(self.retry), RetryPlan):
+        if not isinstance(_unsure(self.retry), RetryPlan | None):
             yield "retry", self.retry, "retry is an hg.RetryPlan"
         if self.removed not in ("keep", "remove"):
             yield "removed", self.removed, 'use "keep" or "remove"'
@@ -207,7 +207,7 @@ class Pipeline:
     def declared(self) -> dict[str, Any]:
         """The declaration as the ledger keeps it, for whoever has no user code at hand."""
         return {
-            "retry": asdict(self.retry),
+            "retry": None if self.retry is None else asdict(self.retry),
             "removed": self.removed,
             "deadline_seconds": self.deadline_seconds,
             "sources": [s.name for s in self.sources],

@@ -6,13 +6,13 @@ from its worker threads, a slice of entries at a time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol, runtime_checkable
 
-from .envelope import Envelope, Kind, Refused, Strength
+from .envelope import Envelope, Kind, Provider, Refused, Strength
 
 
 class Spool(Protocol):
@@ -177,7 +177,9 @@ class Advance:
 class Followed(Source, Protocol):
     """A source with one place to go on from: a stream of events, a clock."""
 
-    def follow(self, checkpoint: str | None) -> AsyncIterator[Advance | None]:
+    provider: Provider
+
+    def follow(self, checkpoint: str | None) -> AsyncGenerator[Advance | None]:
         """Everything after the checkpoint, for ever; None whenever there is nothing to tell yet.
 
         The checkpoint moves in the transaction that admits what was told. Raises `Unavailable`;
@@ -220,6 +222,7 @@ class Wire(Protocol):
 class Wired(Source, Protocol):
     """A source that tells through a queue; `queue` names it to `transports.open_wire`."""
 
+    provider: Provider
     queue: str
     dead_letters: str | None
 

@@ -18,6 +18,8 @@ from typing import Literal, assert_never
 
 from headgate import errors
 
+from .envelope import Detector
+
 Jitter = Literal["full", "equal"]
 SkipReason = Literal["unchanged", "stale", "superseded", "kept"]
 QuarantineClass = Literal[
@@ -84,6 +86,20 @@ class RetryPlan:
 UPSTREAM = RetryPlan("upstream-event", 8, 24 * 3600, 15, 600, "full")
 CRON = RetryPlan("cron", 6, 6 * 3600, 30, 900, "equal")
 WEBHOOK = RetryPlan("webhook", 4, 1800, 30, 300, "equal", delays=(30, 120, 300))
+
+
+def plan_of(detector: Detector) -> RetryPlan:
+    """The plan of the trigger that noticed a change."""
+    match detector:
+        case "cron":
+            return CRON
+        case "webhook":
+            return WEBHOOK
+        case "event" | "etag" | "manifest" | "sse" | "log":
+            return UPSTREAM
+        case _:
+            assert_never(detector)
+
 
 # An object that is announced before it can be read is common; for one that never comes, a few tries
 # are enough.

@@ -22,12 +22,12 @@ from headgate.telemetry.log import Format, configure, get_logger
 from headgate.telemetry.relay import Collector
 
 from . import station
+from .hear import Listener, listeners
 from .job import LEDGER_AWAY, Job, Message
 from .ledger_home import connected
 from .load import load
 from .loop import run
 from .marker import Marker
-from .watch import Watcher, watchers
 from .work import Worker
 
 SIGNALS_EVERY_SECONDS = 0.5
@@ -82,17 +82,17 @@ class Child:
 
     async def _watch(self, pipelines: list[Pipeline]) -> None:
         async with connected(self.job.ledger, connections=4) as db:
-            watching: list[Watcher] = []
+            hearing: list[Listener] = []
             for pipeline in pipelines:
                 at = await station.register(db, pipeline)
-                watching += watchers(db, pipeline, at.pipeline)
+                hearing += listeners(db, pipeline, at)
 
             def told() -> None:
-                quiet = all(w.quiet.scanned and not w.quiet.unsettled for w in watching)
+                quiet = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
                 self._say(Message(quiet=quiet))
 
-            tasks = [asyncio.create_task(w.run(told)) for w in watching]
-            if not watching:
+            tasks = [asyncio.create_task(h.run(told)) for h in hearing]
+            if not hearing:
                 self._say(Message(quiet=True))
             stopped = asyncio.create_task(self.stopping.wait())
             done, _ = await asyncio.wait({stopped, *tasks}, return_when=asyncio.FIRST_COMPLETED)

@@ -16,9 +16,9 @@ from headgate.model.pipeline import Pipeline
 from headgate.pg import Database
 
 from . import station
+from .hear import Listener, listeners
 from .sweep import Sweeper
 from .tuning import Tuning
-from .watch import Watcher, watchers
 from .work import Worker
 
 
@@ -28,17 +28,17 @@ async def run(
     """Watch, work and sweep here; what stays when there is nothing left to do."""
     station.check_sources(pipelines)
     opened = await station.paths(db, pipelines, tuning)
-    watching = [w for path in opened for w in watchers(db, path.declared, path.at.pipeline)]
+    hearing = [h for path in opened for h in listeners(db, path.declared, path.at)]
     worker = Worker(db, opened, tuning, name="inline")
     sweeper = Sweeper(db, tuning)
     working = asyncio.create_task(worker.run())
-    beside: list[asyncio.Task[object]] = [asyncio.create_task(w.run()) for w in watching]
+    beside: list[asyncio.Task[object]] = [asyncio.create_task(h.run()) for h in hearing]
     beside.append(asyncio.create_task(sweeper.run()))
     beside.append(asyncio.create_task(_beat(db, worker, tuning)))
     try:
         if until_idle:
             ours = {path.declared.name for path in opened}
-            waiting = asyncio.create_task(_until_idle(db, ours, watching, tuning))
+            waiting = asyncio.create_task(_until_idle(db, ours, hearing, tuning))
             beside.append(waiting)
             await asyncio.wait({working, *beside}, return_when=asyncio.FIRST_COMPLETED)
             _raise_from(working, *beside)
@@ -71,11 +71,11 @@ async def _beat(db: Database, worker: Worker, tuning: Tuning) -> None:
 
 
 async def _until_idle(
-    db: Database, ours: Collection[str], watching: Sequence[Watcher], tuning: Tuning
+    db: Database, ours: Collection[str], hearing: Sequence[Listener], tuning: Tuning
 ) -> list[gate.Resting]:
     while True:
         # In this order: what a source admits after we asked it would show in the ledger.
-        quiet = all(w.quiet.scanned and not w.quiet.unsettled for w in watching)
+        quiet = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
         try:
             left = await gate.resting(db, tuning.max_wait_seconds)
         except LedgerUnavailable:

@@ -8,29 +8,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import perf_counter
 
 from headgate.errors import LedgerUnavailable, Unavailable
 from headgate.ledger import inbox
-from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Change, Polled
-from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, SCAN_SECONDS, emit
+from headgate.model.signal import OUTAGE, SCAN_SECONDS, emit
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
+from .intake import Quiet, count
+
 ADMIT_AT_ONCE = 1000
 log = get_logger("headgate.watch")
-
-
-@dataclass(slots=True)
-class Quiet:
-    """Did the last look at every source find nothing new and nothing half-written?"""
-
-    scanned: bool = False
-    unsettled: int = 0
-    failing: str | None = None
 
 
 class Watcher:
@@ -115,17 +106,3 @@ class Watcher:
         if self.quiet.failing != why:
             log.warning("source cannot be read", source=self._source.name, why=why)
         self.quiet = Quiet(False, 0, why)
-
-
-def watchers(db: Database, pipeline: Pipeline, number: int) -> Sequence[Watcher]:
-    """A watcher for each source that is polled."""
-    return [Watcher(db, number, s) for s in pipeline.sources if isinstance(s, Polled)]
-
-
-def count(queue: str, receipt: inbox.Receipt) -> None:
-    """Show what became of a batch of deliveries."""
-    emit(RECEIVED, receipt.received, queue=queue)
-    if receipt.duplicates:
-        emit(DUPLICATE, receipt.duplicates, queue=queue)
-    if receipt.conflicts:
-        emit(CONFLICT, receipt.conflicts, queue=queue)

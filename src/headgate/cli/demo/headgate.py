@@ -22,8 +22,8 @@ from headgate.ledger import inbox
 from headgate.model.ports import Change, Known, Polled
 from headgate.pg import Database
 from headgate.runtime import station
+from headgate.runtime.intake import count
 from headgate.runtime.load import load
-from headgate.runtime.watch import count
 from headgate.sources.directory import hint_of
 from headgate.sources.walk import uri_of
 

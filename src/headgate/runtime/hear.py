@@ -1,0 +1,34 @@
+"""Hear: one listener for each source of a pipeline, by the way the source tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from headgate.ledger.inbox import Registered
+from headgate.model.pipeline import Pipeline
+from headgate.model.ports import Followed, Polled
+from headgate.pg import Database
+
+from .follow import Follower
+from .intake import Quiet
+from .watch import Watcher
+
+
+class Listener(Protocol):
+    """Hears one source, for ever. `quiet` says whether it had anything to tell lately."""
+
+    quiet: Quiet
+
+    async def run(self, told: Callable[[], None] = ...) -> None: ...
+
+
+def listeners(db: Database, pipeline: Pipeline, to: Registered) -> Sequence[Listener]:
+    """A listener for each source that has to be listened to."""
+    heard: list[Listener] = []
+    for source in pipeline.sources:
+        if isinstance(source, Polled):
+            heard.append(Watcher(db, to.pipeline, source))
+        elif isinstance(source, Followed):
+            heard.append(Follower(db, to, source))
+    return heard
