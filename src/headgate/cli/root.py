@@ -23,6 +23,7 @@ SECTIONS: Sections = {
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
+        "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
         "quarantine": Place(

@@ -7,7 +7,8 @@ that the queue and the pipeline cannot have different ideas of when to give up.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from headgate.errors import UsageError
@@ -92,6 +93,23 @@ def lambda_receives(plan: RetryPlan, visibility_seconds: int) -> int:
     An outage as long as the plan's budget must not empty the queue into the dead letters.
     """
     return min(math.ceil(plan.budget_seconds / visibility_seconds), MOST_RECEIVES)
+
+
+def queue_policy(plan: RetryPlan, deadline_seconds: float) -> dict[str, dict[str, object]]:
+    """The numbers for each kind of consumer, as infra/terraform/messaging reads them.
+
+    "finalized" is left out where SQS cannot hide a message that long.
+    """
+    admitted = queue_plan(plan, ack="admitted", deadline_seconds=deadline_seconds)
+    receives = max(admitted.max_receive_count, lambda_receives(plan, admitted.visibility_seconds))
+    policy = {
+        "admitted": asdict(admitted),
+        "lambda": asdict(admitted) | {"max_receive_count": receives},
+    }
+    with suppress(UsageError):
+        finalized = queue_plan(plan, ack="finalized", deadline_seconds=deadline_seconds)
+        policy["finalized"] = asdict(finalized)
+    return policy
 
 
 def _within(value: float, low: int, high: int) -> int:
