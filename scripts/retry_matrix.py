@@ -53,38 +53,39 @@ TODO = {
     errors.StoreUnavailable: "[Outage](outage.md), “a store”.",
     errors.ObjectChanged: "Nothing: it is read again. If it goes on, the sender writes in place; "
     "ask for write-then-rename, or for versioning.",
-    errors.ObjectMissing: "Was it deleted, moved, or announced too early? Bring it back and release, "
-    "or discard.",
+    errors.ObjectMissing: "Was it deleted, moved, or announced too early? Bring it back "
+    "and release, or discard.",
     errors.DeadlineExceeded: "Raise the pipeline's `deadline`, or make the work smaller.",
     errors.WorkerLost: "Look for a crash of the handler: memory, a native library.",
     errors.Permanent: "Read the error; fix the data or the handler; release.",
     errors.SchemaError: "Have the source repair the data, or fix the handler; release.",
     errors.PermissionDenied: "Grant read access; release.",
     errors.Conflict: "Ask the sender which payload is right.",
-    errors.EffectRefused: "Read the error: the handler asks for what cannot be kept. Fix it; release.",
+    errors.EffectRefused: "The handler asks for what cannot be kept. Fix it; release.",
 }
 
 INTRODUCTION = """\
 # Triggers and retries
 
-What starts work, how often it is tried, and when a person is needed. This page is written from the policy
-in code. The thoughts behind it are in [the retry matrix](../../explanation/retry-matrix.md).
+What starts work, how often it is tried, and when a person is needed. This page is written from
+the policy in code. The thoughts behind it are in [the retry
+matrix](../../explanation/retry-matrix.md).
 
 You never need to hurry because of a retry: what is waiting is durable, and what has ended is in
 quarantine, whole. Nothing is lost on this page.
 """
 
 BUDGET = """\
-Work ends when its attempts **or** its budget are used up, whichever comes first. A retry that could only
-begin after the budget is not waited for. Any pipeline can have another plan,
+Work ends when its attempts **or** its budget are used up, whichever comes first. A retry that
+could only begin after the budget is not waited for. Any pipeline can have another plan,
 `Pipeline(retry=hg.RetryPlan(…))`; `headgate contract show rain.py` prints the one that counts.
 """
 
 WAITS = """\
 ## How long until the next try
 
-The shortest and the longest wait ahead of each retry. “By then” is how long it has been since the first
-attempt, at the latest, not counting the work itself.
+The shortest and the longest wait ahead of each retry. “By then” is how long it has been since the
+first attempt, at the latest, not counting the work itself.
 """
 
 FATES = """\
@@ -95,24 +96,27 @@ Find the reason in `headgate quarantine list`, in `retry_attempts_total{reason}`
 
 UNKNOWN = """\
 Any other exception of a handler has its class name as reason, and the fate of `retryable`. What a
-`validate` handler raises is `validation`, set aside at once as `schema`, unless it is `hg.Retryable`.
+`validate` handler raises is `validation`, set aside at once as `schema`, unless it is
+`hg.Retryable`.
 """
 
 STEPS = """\
 ## What to do
 
 1. `headgate status` says how much waits and how much is set aside.
-2. **Waiting** needs nobody. `headgate entry list --status waiting` shows it; `headgate explain ENTRY` says
-   when it is tried next, and what went wrong.
+2. **Waiting** needs nobody. `headgate entry list --status waiting` shows it; `headgate explain
+   ENTRY` says when it is tried next, and what went wrong.
 3. **Set aside** needs a decision: [Dead letters](dead-letters.md).
-4. Many at once with one reason is one cause, not many. Repair that first, then release them together.
+4. Many at once with one reason is one cause, not many. Repair that first, then release them
+   together.
 """
 
 QUEUES = """\
 ## What a queue is set to
 
-The queue must be more patient than the pipeline, or it gives up first. These numbers follow from the plan
-for `upstream-event`. `headgate doctor FILE.py` compares them with the queue that is there.
+The queue must be more patient than the pipeline, or it gives up first. These numbers follow from
+the plan for `upstream-event`. `headgate doctor FILE.py` compares them with the queue that is
+there.
 """
 
 
@@ -172,10 +176,9 @@ def _waits() -> Iterator[str]:
 def _fates() -> Iterator[str]:
     yield "| reason | means | tried | then | do |"
     yield "|---|---|---|---|---|"
-    for error in TODO:
-        made = error()
-        tried, then = _fate(made)
-        yield f"| `{error.reason}` | {_means(error)} | {tried} | {then} | {TODO[error]} |"
+    for error, todo in TODO.items():
+        tried, then = _fate(error())
+        yield f"| `{error.reason}` | {_means(error)} | {tried} | {then} | {todo} |"
 
 
 def _means(error: type[errors.HeadgateError]) -> str:

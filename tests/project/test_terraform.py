@@ -104,7 +104,9 @@ def test_every_alarm_links_to_a_runbook_that_is_there() -> None:
 def test_every_queue_and_topic_refuses_what_is_not_encrypted_on_the_way() -> None:
     """There is a policy for each of them, and each says TLS only."""
     places = len(re.findall(r'^resource "aws_(?:sqs_queue|sns_topic)" ', TEXT, re.M))
-    policies = len(re.findall(r'^resource "aws_(?:sqs_queue_policy|sns_topic_policy)" ', TEXT, re.M))
+    policies = len(
+        re.findall(r'^resource "aws_(?:sqs_queue_policy|sns_topic_policy)" ', TEXT, re.M)
+    )
     assert places == policies == len(re.findall(r'"aws:SecureTransport"', TEXT))
 
 

@@ -1,4 +1,4 @@
-"""The ingestion contract of a pipeline (S0): what is told, by what way, how often, and what follows.
+"""The ingestion contract of a pipeline (S0): what is told, by what way, and what follows.
 
 Everything is derived from the declaration. What is not kept says so.
 """

@@ -102,9 +102,9 @@ def queue_policy(plan: RetryPlan, deadline_seconds: float) -> dict[str, dict[str
     """
     admitted = queue_plan(plan, ack="admitted", deadline_seconds=deadline_seconds)
     receives = max(admitted.max_receive_count, lambda_receives(plan, admitted.visibility_seconds))
-    policy = {
+    policy: dict[str, dict[str, object]] = {
         "admitted": asdict(admitted),
-        "lambda": asdict(admitted) | {"max_receive_count": receives},
+        "lambda": {**asdict(admitted), "max_receive_count": receives},
     }
     with suppress(UsageError):
         finalized = queue_plan(plan, ack="finalized", deadline_seconds=deadline_seconds)
