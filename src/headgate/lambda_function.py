@@ -10,7 +10,6 @@ The connection to the ledger lives on a loop in the background and is kept from 
 from __future__ import annotations
 
 from concurrent.futures import TimeoutError as TooLate
-from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headgate.errors import Unavailable
@@ -44,23 +43,13 @@ def aws_lambda(pipeline: Pipeline) -> Handler:
     What it names has to come again; everything else is durable in the ledger. A push that cannot
     be admitted raises, and Lambda tries it again. The ledger is that of `HEADGATE_DATABASE_URL`.
     """
-    lock = Lock()
-    opened: list[Door] = []
-
-    def door() -> Door:
-        from headgate.runtime.invoke import Door, require_shared
-        from headgate.settings import Settings
-
-        with lock:
-            if not opened:
-                ledger = Settings.load().ledger()
-                require_shared(pipeline, ledger)
-                opened.append(Door(pipeline, ledger))
-            return opened[0]
+    ours = object()
 
     def handler(event: Any, context: Context | None = None) -> dict[str, Any] | None:
+        from headgate.net.loop import keep
+
         batch = read_event(event)
-        done = _within(door(), batch, context)
+        done = _within(keep(ours, lambda: _door(pipeline)), batch, context)
         log.info(
             "admitted",
             pipeline=pipeline.name,
@@ -76,6 +65,15 @@ def aws_lambda(pipeline: Pipeline) -> Handler:
         return None
 
     return handler
+
+
+def _door(pipeline: Pipeline) -> Door:
+    from headgate.runtime.invoke import Door, require_shared
+    from headgate.settings import Settings
+
+    ledger = Settings.load().ledger()
+    require_shared(pipeline, ledger)
+    return Door(pipeline, ledger)
 
 
 def _within(door: Door, batch: Batch, context: Context | None) -> Admission:

@@ -140,7 +140,7 @@ class _Admitting:
     async def _one_by_one(
         self, told: Sequence[tuple[Delivery, Sequence[Envelope | Refused] | None]]
     ) -> None:
-        stopped: set[str] = set()
+        stopped: set[str] = set()  # groups of a FIFO queue: nothing overtakes a failure
         for delivery, records in told:
             group = group_of(delivery)
             if group is not None and group in stopped:

@@ -28,15 +28,8 @@ class Batch:
     queue: str | None
 
     def failures(self, failed: Collection[str]) -> dict[str, list[dict[str, str]]]:
-        """The answer that lets SQS delete the others. Nothing overtakes a failure of its group."""
-        listed: list[str] = []
-        stopped: set[str] = set()
-        for delivery in self.deliveries:
-            group = group_of(delivery)
-            if delivery.id in failed or group in stopped:
-                listed.append(delivery.id)
-                if group is not None:
-                    stopped.add(group)
+        """The answer that lets SQS delete the others."""
+        listed = [delivery.id for delivery in self.deliveries if delivery.id in failed]
         return {"batchItemFailures": [{"itemIdentifier": id} for id in listed]}
 
 
