@@ -14,11 +14,15 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.aws.emulator import aws, aws_server
 from tests.world import World
 
 from headgate.ledger import FUNCTIONS, MIGRATIONS
 from headgate.pg import Database, embedded, migrate
 from headgate.runtime.loop import run
+
+# Fixtures for every room: an emulated AWS account.
+__all__ = ["aws", "aws_server"]
 
 _NUMBERS = itertools.count(1)
 
