@@ -1,8 +1,10 @@
-"""The store in a folder passes the suite that every store passes."""
+"""The stores that come with Headgate pass the suite that every store passes."""
 
 from pathlib import Path
 
 import pytest
+from tests.aws.emulator import Aws
+from tests.stores.clouds import cloud_store
 
 from headgate.model.ports import Store
 from headgate.stores import FileStore
@@ -13,3 +15,12 @@ class TestFileStore(StoreConformance):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Store:
         return FileStore(tmp_path / "a lake")
+
+
+class TestS3(StoreConformance):
+    opener = "tests.stores.clouds:open_cloud"
+    memory_mib = 160
+
+    @pytest.fixture
+    def store(self, aws: Aws, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
+        return cloud_store(f"s3://{aws.bucket()}/a lake", tmp_path / "cache", monkeypatch)

@@ -13,9 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
-import stat
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,13 +23,13 @@ from headgate.errors import ObjectMissing, UsageError
 from headgate.model.ports import Spool
 
 from .durable import FOLDER_MODE, make_folders, sync_folder, unavailable
-from .spool import FileSpool, remove_if_abandoned
+from .names import DIGEST, OBJECTS, checked_name, object_name
+from .spool import FileSpool, remove_abandoned
 
 __all__ = ["FileSpool", "FileStore"]
 
 OBJECT_MODE = 0o440
 NAMED_MODE = 0o640
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _GONE = (FileNotFoundError, NotADirectoryError)
 
 
@@ -44,7 +41,7 @@ class FileStore:
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = os.path.abspath(os.path.expanduser(root))
         self.uri = "file://" + quote_from_bytes(os.fsencode(self.root))
-        self._objects = os.path.join(self.root, "staging", "sha256")
+        self._objects = os.path.join(self.root, OBJECTS)
         self._spools = os.path.join(self.root, "staging", "tmp")
         # Folders this process has seen on the disk. Another process may have died between
         # making one and syncing its parent, so "it is there" is not enough.
@@ -124,7 +121,7 @@ class FileStore:
         try:
             for prefix in _names(self._objects):
                 for name in _names(os.path.join(self._objects, prefix)):
-                    if _DIGEST.fullmatch(name) and name.startswith(prefix):
+                    if DIGEST.fullmatch(name) and name.startswith(prefix):
                         yield bytes.fromhex(name)
         except OSError as error:
             raise unavailable(error, self.uri, "list its objects") from error
@@ -163,33 +160,16 @@ class FileStore:
 
     def sweep(self, older_than_seconds: float) -> int:
         """Remove spools that nobody wrote to for so long and no living process holds; how many."""
-        before = time.time() - older_than_seconds
-        removed = 0
         try:
-            for name in _names(self._spools):
-                file = os.path.join(self._spools, name)
-                with suppress(FileNotFoundError):
-                    status = os.lstat(file)
-                    if stat.S_ISREG(status.st_mode) and status.st_mtime <= before:
-                        removed += remove_if_abandoned(file)
+            return remove_abandoned(self._spools, older_than_seconds)
         except OSError as error:
             raise unavailable(error, self.uri, "sweep its spools") from error
-        return removed
 
     def _locate(self, digest: bytes) -> str:
-        if len(digest) != 32:
-            raise ValueError(f"a SHA-256 digest has 32 bytes, not {len(digest)}")
-        name = digest.hex()
-        return f"{self._objects}/{name[:2]}/{name}"
+        return f"{self.root}/{object_name(digest)}"
 
     def _named(self, name: str) -> str:
-        parts = name.split("/")
-        if parts[0] == "staging" or "\0" in name or any(part in ("", ".", "..") for part in parts):
-            raise UsageError(
-                f"{name!r} cannot name a file of store {self.uri}",
-                hint='Use a relative name such as "ledger/anchor.json", outside of "staging/".',
-            )
-        return os.path.join(self.root, *parts)
+        return os.path.join(self.root, checked_name(name, self.uri))
 
     def _holds(self, target: str, size: int) -> bool:
         # Nothing but damage from outside gives an object another size: then it is replaced.

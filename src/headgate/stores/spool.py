@@ -11,6 +11,8 @@ import fcntl
 import hashlib
 import os
 import secrets
+import stat
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -140,7 +142,23 @@ def _create(folder: str) -> tuple[str, int]:
         os.close(fd)  # swept between open and flock
 
 
-def remove_if_abandoned(file: str) -> bool:
+def remove_abandoned(folder: str, older_than_seconds: float) -> int:
+    """Remove spools that nobody wrote to for so long and no living process holds; how many."""
+    before = time.time() - older_than_seconds
+    removed = 0
+    try:
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    if stat.S_ISREG(status.st_mode) and status.st_mtime <= before:
+                        removed += _remove_if_abandoned(entry.path)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    return removed
+
+
+def _remove_if_abandoned(file: str) -> bool:
     """Remove a spool that no process holds open any more."""
     try:
         fd = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -42,7 +42,7 @@ def keep_on(store: Store, seed: int) -> None:
 
 
 def stream(store: Store, mebibytes: int) -> None:
-    """Write, keep and check a large object; say how many MiB of memory that took on top."""
+    """Write, keep, check and read a large object; say how many MiB that took on top."""
     chunk = bytearray(MIB)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     spool = store.spool()
@@ -51,6 +51,8 @@ def stream(store: Store, mebibytes: int) -> None:
         spool.write(memoryview(chunk))
     store.keep(spool)
     assert store.check(spool.digest)
+    with store.open(spool.digest) as whole:
+        assert sum(map(len, iter(lambda: whole.read(MIB), b""))) == mebibytes * MIB
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     say(str(grown // (1024 if sys.platform != "darwin" else MIB)))
 

@@ -1,0 +1,1 @@
+"""The network below the rooms: guarded clients, sessions, signatures."""

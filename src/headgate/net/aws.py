@@ -1,0 +1,137 @@
+"""AWS: one chain of credentials, one region, one endpoint, whoever asks.
+
+botocore knows every way a machine can be given rights: variables, profiles, SSO, roles (also by web
+identity, as on Kubernetes), containers, instances. Queues ask it directly; obstore, which moves the
+bytes of buckets, is handed botocore's credentials each time it needs some. What works for the `aws`
+command works here, for everything alike.
+"""
+
+# botocore and aiobotocore come without types.
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
+
+from headgate.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from obstore.store import S3Credential
+
+CONNECT_SECONDS = 10
+READ_SECONDS = 60
+ATTEMPTS = 5
+
+# botocore alone would not look at AWS_REGION, which containers and functions of AWS have.
+_VARIABLES = {"region": ("region", ["AWS_REGION", "AWS_DEFAULT_REGION"], None, None)}
+# obstore lets go of credentials five minutes before they end. So it comes back every minute, and
+# whether it is time for new ones is botocore's decision.
+_LENT = timedelta(minutes=6)
+
+NO_CREDENTIALS = (
+    "Set AWS_PROFILE, log in (aws sso login), give this machine a role, or set "
+    "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+)
+
+
+def session() -> Any:
+    """An `AioSession`: its clients find credentials, region and endpoint by themselves."""
+    try:
+        from aiobotocore.session import AioSession
+    except ImportError:
+        raise missing_extra() from None
+    return AioSession(session_vars=_VARIABLES)
+
+
+def blocking_client(service: str) -> Any:
+    """A botocore client, for threads. Retries and time limits are set."""
+    return _client(_blocking_session(), service)
+
+
+def missing_extra() -> ConfigError:
+    """What is said where AWS is asked for and its libraries are not there."""
+    return ConfigError(
+        "AWS needs libraries that are not installed", hint="pip install 'headgate[aws]'"
+    )
+
+
+class Chain:
+    """What obstore needs to know of AWS, as botocore knows it: where S3 is, and credentials.
+
+    Nothing is looked up before the first request. Safe for threads.
+    """
+
+    def __init__(self) -> None:
+        self._session = _blocking_session()
+        self.client = _client(self._session, "s3")
+        self.endpoint = cast("str", self.client.meta.endpoint_url)
+        self.region = cast("str", self.client.meta.region_name)
+        # obstore tells of an error in here only as text; whoever reports it asks for `failure`.
+        self.failure: ConfigError | Unavailable | None = None
+        self._credentials: Any = None
+        self._lock = Lock()
+
+    def __call__(self) -> S3Credential:
+        """Credentials for the next minute."""
+        with self._lock:
+            try:
+                lent = self._lend()
+            except (ConfigError, Unavailable) as error:
+                self.failure = error
+                raise
+            self.failure = None
+            return lent
+
+    def _lend(self) -> S3Credential:
+        from botocore.exceptions import BotoCoreError
+
+        try:
+            self._credentials = self._credentials or self._session.get_credentials()
+            if self._credentials is None:
+                raise ConfigError("no credentials for AWS were found", hint=NO_CREDENTIALS)
+            keys = self._credentials.get_frozen_credentials()
+        except BotoCoreError as error:
+            # Only its kind: the text of some carries what a helper program printed.
+            raise Unavailable(
+                f"credentials for AWS cannot be had: {type(error).__name__}",
+                reason="credentials",
+                hint=NO_CREDENTIALS,
+            ) from None
+        return {
+            "access_key_id": keys.access_key,
+            "secret_access_key": keys.secret_key,
+            "token": keys.token,
+            "expires_at": datetime.now(UTC) + _LENT,
+        }
+
+    def __repr__(self) -> str:
+        return f"<Chain {self.endpoint} {self.region}>"
+
+
+def _blocking_session() -> Any:
+    try:
+        from botocore.session import Session
+    except ImportError:
+        raise missing_extra() from None
+    return Session(session_vars=_VARIABLES)
+
+
+def _client(made: Any, service: str) -> Any:
+    from botocore.config import Config
+    from botocore.exceptions import BotoCoreError
+
+    limits = Config(
+        connect_timeout=CONNECT_SECONDS,
+        read_timeout=READ_SECONDS,
+        retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+        s3={"addressing_style": "path"},
+    )
+    try:
+        return made.create_client(service, config=limits)
+    except (BotoCoreError, ValueError) as error:
+        raise ConfigError(
+            f"AWS {service} cannot be used as it is configured: {error}",
+            hint="Look at AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and ~/.aws/config.",
+        ) from None
