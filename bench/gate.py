@@ -80,7 +80,7 @@ async def _receive(
             for batch in told:
                 await places.acquire()
                 envelopes = [envelope(e, data) for e, data in batch]
-                task = receiving.create_task(inbox.receive(db, at.pipeline, "bench", envelopes))
+                task = receiving.create_task(inbox.receive(db, at, "bench", envelopes))
                 task.add_done_callback(lambda _: places.release())
         ended = time()
         together.received.set()

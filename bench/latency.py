@@ -45,7 +45,7 @@ async def _tell(db: Database, at: Registered, n: int) -> dict[str, float]:
         await asyncio.sleep(max(0.0, start + k / PER_SECOND - time()))
         now = time()
         told.setdefault(event.id, now)
-        await inbox.receive(db, at.pipeline, "bench", [envelope(event, message(event, now))])
+        await inbox.receive(db, at, "bench", [envelope(event, message(event, now))])
     return told
 
 

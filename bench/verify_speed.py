@@ -68,7 +68,7 @@ async def fill(db: Database, declared: hg.Pipeline, entries: int) -> None:
     at = await station.register(db, declared)
     for begin in range(0, entries, 1000):
         batch = [event(n) for n in range(begin, min(begin + 1000, entries))]
-        await inbox.receive(db, at.pipeline, "bench", batch)
+        await inbox.receive(db, at, "bench", batch)
     await inline.run(db, [declared], Tuning(), until_idle=True)
 
 

@@ -120,7 +120,7 @@ class World:
     ) -> Receipt:
         """Deliver changes, as one batch."""
         at = await self.register(pipeline)
-        return await inbox.receive(db or self.db, at.pipeline, "test", changes)
+        return await inbox.receive(db or self.db, at, "test", changes)
 
     async def run(self, *pipelines: hg.Pipeline, **tuning: Any) -> list[Resting]:
         """Watch, work and sweep in this process until there is nothing left to do."""

@@ -46,7 +46,7 @@ async def test_twenty_thousand_deliveries_half_of_them_repeated_have_one_effect_
 
     async def deliver(part: list[hg.Envelope]) -> None:
         for n in range(0, len(part), 500):
-            await inbox.receive(world.db, at.pipeline, "test", part[n : n + 500])
+            await inbox.receive(world.db, at, "test", part[n : n + 500])
 
     await deliver(told[:4000])
     await asyncio.gather(world.up(file, workers=4), deliver(told[4000::2]), deliver(told[4001::2]))
@@ -131,10 +131,10 @@ async def test_a_lost_reply_is_harmless_to_ask_again(world: World) -> None:
             await world.db.execute("SELECT pg_terminate_backend($1)", pid)
 
         lost, _ = await asyncio.gather(
-            inbox.receive(other, at.pipeline, "test", told), cut(), return_exceptions=True
+            inbox.receive(other, at, "test", told), cut(), return_exceptions=True
         )
         assert isinstance(lost, (LedgerUnavailable, inbox.Receipt))
-        receipt = await inbox.receive(other, at.pipeline, "test", told)
+        receipt = await inbox.receive(other, at, "test", told)
     assert receipt.received == 200
     assert await world.count("headgate.entry") == 200
     await world.run(p)

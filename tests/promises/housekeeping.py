@@ -165,10 +165,10 @@ async def test_a_change_the_ledger_refuses_does_not_hold_up_its_batch(
 ) -> None:
     """Whatever a source makes up, its other changes are admitted, and the refusal is told once."""
     p = world.pipeline()
-    number = (await world.register(p)).pipeline
+    at = await world.register(p)
     for n in range(3):
         os.utime(world.put(f"{n}", f"{n}"), (1, 1))
-    watcher = Watcher(world.db, number, Shelf(world.incoming, settle=0, every=0.05))
+    watcher = Watcher(world.db, at, Shelf(world.incoming, settle=0, every=0.05))
     assert await watcher.look() == 3
     assert not watcher.quiet.scanned
     world.put("3", "3")

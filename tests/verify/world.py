@@ -28,7 +28,7 @@ from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox, quarantine
 from headgate.model.envelope import Envelope
 from headgate.model.verdict import RetryPlan
 from headgate.pg import Database, Server, embedded, migrate
-from headgate.runtime import inline
+from headgate.runtime import inline, station
 from headgate.runtime.tuning import Tuning
 from headgate.stores import open_store
 
@@ -134,15 +134,15 @@ async def build(db: Database, folder: Path) -> None:
 
     (incoming / "a.csv").write_text(GOOD.format("a", 2) + GOOD.format("a2", 3).split("\n")[1])
     os.utime(incoming / "c.csv", (1, 1))
-    pipeline = await db.fetchval("SELECT id FROM headgate.pipeline WHERE name = 'rain'")
+    at = await station.register(db, pipelines[0])
     new = event("new", NOON, GOOD.format("e", 1).encode())
-    await inbox.receive(db, pipeline, "test", [new, new])
+    await inbox.receive(db, at, "test", [new, new])
     await settle()
 
-    await inbox.receive(db, pipeline, "test", [new])
-    await inbox.receive(db, pipeline, "test", [event("new", NOON, b"other", etag="x")])
+    await inbox.receive(db, at, "test", [new])
+    await inbox.receive(db, at, "test", [event("new", NOON, b"other", etag="x")])
     older = event("older", NOON - timedelta(days=1), GOOD.format("e", 0).encode())
-    await inbox.receive(db, pipeline, "test", [older])
+    await inbox.receive(db, at, "test", [older])
     named = await names(db)
     await quarantine.release(db, [named["again1"]], because="try again", actor="tester")
     await settle()

@@ -37,11 +37,12 @@ NOTICE = (
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A pipeline as the ledger knows it."""
+    """A pipeline as the ledger knows it, and how its changes are told apart into partitions."""
 
     pipeline: int
     deployment: int
     store: int
+    partition: Callable[[Envelope], str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,7 @@ async def register(
     code: bytes,
     params: bytes,
     declared: Mapping[str, object],
+    partition: Callable[[Envelope], str] | None = None,
 ) -> Registered:
     """Make a pipeline and its deployment known. Registering the same again changes nothing."""
     async with db.transaction() as link:
@@ -76,31 +78,27 @@ async def register(
         deployment = await link.fetchval(
             Q.deploy, pipeline, version, code, params, orjson.dumps(declared).decode()
         )
-        return Registered(pipeline, deployment, kept_in)
+        return Registered(pipeline, deployment, kept_in, partition)
 
 
 async def receive(
-    db: Database, pipeline: int, source: str, envelopes: Sequence[Envelope]
-) -> Receipt:
-    """Admit what is new. If the reply is lost, call again: the keys make it harmless."""
-    async with db.connection() as link:
-        reached(Point.BEFORE_RECEIVE)
-        receipt = await _receive(link, pipeline, source, envelopes)
-    reached(Point.AFTER_RECEIVE)
-    return receipt
-
-
-async def take_in(
     db: Database,
     to: Registered,
     source: str,
     envelopes: Sequence[Envelope],
     aside: Sequence[Aside] = (),
 ) -> Receipt:
-    """Admit what is new, and set aside what came but cannot run, in one transaction."""
-    async with db.transaction() as link:
+    """Admit what is new, and set aside what came but cannot run: durable when it returns.
+
+    If the reply is lost, call again: the keys make it harmless.
+    """
+    # One statement is a transaction of its own, and saves two round trips.
+    async with db.transaction() if aside else db.connection() as link:
+        if not aside:
+            reached(Point.BEFORE_RECEIVE)
         receipt = await admit(link, to, source, envelopes, aside)
-        reached(Point.BEFORE_RECEIVE)
+        if aside:
+            reached(Point.BEFORE_RECEIVE)
     reached(Point.AFTER_RECEIVE)
     return receipt
 
@@ -113,7 +111,7 @@ async def admit(
     aside: Sequence[Aside] = (),
 ) -> Receipt:
     """The same inside a transaction of the caller's."""
-    receipt = await _receive(link, to.pipeline, source, [*envelopes, *(a.envelope for a in aside)])
+    receipt = await _receive(link, to, source, [*envelopes, *(a.envelope for a in aside)])
     if aside:
         await park(link, to.pipeline, to.deployment, aside)
     return receipt
@@ -121,7 +119,7 @@ async def admit(
 
 async def poll(
     db: Database,
-    pipeline: int,
+    to: Registered,
     source: str,
     changes: Sequence[Change],
     envelope: Callable[[Change, int], Envelope],
@@ -135,7 +133,7 @@ async def poll(
     async with db.transaction() as link:
         numbered = await link.fetch(
             NOTICE,
-            pipeline,
+            to.pipeline,
             source,
             [c.uri for c in by_uri.values()],
             [c.hint for c in by_uri.values()],
@@ -145,7 +143,7 @@ async def poll(
         envelopes = [envelope(by_uri[row["uri"]], row["generation"]) for row in numbered]
         if not envelopes:
             return Receipt(0, 0)
-        receipt = await _receive(link, pipeline, source, envelopes)
+        receipt = await admit(link, to, source, envelopes)
         reached(Point.BEFORE_RECEIVE)
     reached(Point.AFTER_RECEIVE)
     return receipt
@@ -158,7 +156,7 @@ async def known(db: Database, pipeline: int, source: str) -> dict[str, Known]:
 
 
 async def _receive(
-    link: Link, pipeline: int, source: str, envelopes: Sequence[Envelope]
+    link: Link, to: Registered, source: str, envelopes: Sequence[Envelope]
 ) -> Receipt:
     # A batch may say the same thing twice. The first one counts, unless they differ: then the later
     # one is told again on its own, so that the ledger sees and records the conflict.
@@ -183,7 +181,7 @@ async def _receive(
         ranks = [order[key] for key in keys]
     row = await link.fetchrow(
         RECEIVE,
-        pipeline,
+        to.pipeline,
         source,
         len(envelopes) - len(differing),
         keys,
@@ -203,7 +201,7 @@ async def _receive(
     conflicting = frozenset(k.hex() for k in row["conflicting"] or ())
     conflicts = len(conflicting)
     if differing:
-        rest = await _receive(link, pipeline, source, differing)
+        rest = await _receive(link, to, source, differing)
         known_keys, conflicting = known_keys | rest.known, conflicting | rest.conflicting
         conflicts += rest.conflicts
     return Receipt(len(envelopes), row["admitted"], known_keys, conflicting, conflicts)

@@ -28,7 +28,7 @@ def listeners(db: Database, pipeline: Pipeline, to: Registered) -> Sequence[List
     heard: list[Listener] = []
     for source in pipeline.sources:
         if isinstance(source, Polled):
-            heard.append(Watcher(db, to.pipeline, source))
+            heard.append(Watcher(db, to, source))
         elif isinstance(source, Followed):
             heard.append(Follower(db, to, source))
     return heard

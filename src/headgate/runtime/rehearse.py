@@ -236,7 +236,7 @@ async def _claim(db: Database, path: Path, source: Directory, sample: FilePath) 
     change = Change(
         uri_of(str(sample)), "created", hint_of(status), "weak", changed_at, 0, status.st_size
     )
-    await inbox.receive(db, path.at.pipeline, source.name, [source.envelope(change, 1, now)])
+    await inbox.receive(db, path.at, source.name, [source.envelope(change, 1, now)])
     worker = await workers.register(db, "try", LEASE_SECONDS)
     (claim,) = await gate.claim(db, path.at.pipeline, worker, 1, floor=0, idle=True)
     return claim

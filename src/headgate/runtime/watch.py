@@ -13,6 +13,7 @@ from time import perf_counter
 
 from headgate.errors import LedgerUnavailable, Unavailable
 from headgate.ledger import inbox
+from headgate.ledger.inbox import Registered
 from headgate.model.ports import Change, Polled
 from headgate.model.signal import OUTAGE, SCAN_SECONDS, emit
 from headgate.pg import Database
@@ -27,9 +28,9 @@ log = get_logger("headgate.watch")
 class Watcher:
     """Watches one source of one pipeline."""
 
-    def __init__(self, db: Database, number: int, source: Polled) -> None:
+    def __init__(self, db: Database, to: Registered, source: Polled) -> None:
         self._db = db
-        self._number = number
+        self._to = to
         self._source = source
         self.quiet = Quiet()
         self._refused: set[str] = set()
@@ -52,7 +53,7 @@ class Watcher:
     async def look(self) -> int:
         """Compare once and admit what changed; how many entries are new."""
         began = perf_counter()
-        known = await inbox.known(self._db, self._number, self._source.name)
+        known = await inbox.known(self._db, self._to.pipeline, self._source.name)
         scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
         emit(SCAN_SECONDS, perf_counter() - began, source=self._source.name)
         self._refused &= {change.uri for change in scan.changes}
@@ -94,7 +95,7 @@ class Watcher:
         now = datetime.now(UTC)
         receipt = await inbox.poll(
             self._db,
-            self._number,
+            self._to,
             self._source.name,
             changes,
             lambda change, generation: self._source.envelope(change, generation, now),

@@ -56,7 +56,7 @@ async def play(pipeline: Pipeline, job: dict[str, Any]) -> dict[str, Any]:
     async with await Database.open(job["url"], max_size=6) as db:
         at = await station.register(db, pipeline)
         for name, data in job["samples"].items():
-            await inbox.receive(db, at.pipeline, "test", [change(name, data, event=name)])
+            await inbox.receive(db, at, "test", [change(name, data, event=name)])
         tuning = replace(TUNING, concurrency=job["concurrency"])
         await inline.run(db, [pipeline], tuning, until_idle=True)
         there = await db.fetchval("SELECT to_regclass('fact') IS NOT NULL")

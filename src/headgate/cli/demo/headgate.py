@@ -19,6 +19,7 @@ from pathlib import Path
 
 from headgate.errors import HeadgateError
 from headgate.ledger import inbox
+from headgate.ledger.inbox import Registered
 from headgate.model.ports import Change, Known, Polled
 from headgate.pg import Database
 from headgate.runtime import station
@@ -54,7 +55,7 @@ class Headgate:
     env: dict[str, str]
     standing: Standing
     _process: Process | None = None
-    _pipeline: int = 0
+    _to: Registered | None = None
     _source: Polled | None = None
     _known: dict[str, Known] = field(default_factory=dict[str, Known])
     _told: set[str] = field(default_factory=set[str])
@@ -65,8 +66,8 @@ class Headgate:
         (pipeline,) = load(str(self.world.folder / "rain.py"))
         (source,) = [s for s in pipeline.sources if isinstance(s, Polled)]
         self._source = source
-        self._pipeline = (await station.register(self.db, pipeline)).pipeline
-        self._known = await inbox.known(self.db, self._pipeline, source.name)
+        self._to = at = await station.register(self.db, pipeline)
+        self._known = await inbox.known(self.db, at.pipeline, source.name)
         # What it was told in an earlier run it has to have from the start.
         self._told = {f for f in self.world.files if self._uri(f) in self._known}
         self._log.unlink(missing_ok=True)
@@ -134,8 +135,9 @@ class Headgate:
 
     async def _tell(self, files: Sequence[str]) -> None:
         """Deliver, in this order. The ledger numbers what it did not know; the rest it counts."""
-        source, now = self._source, datetime.now(UTC)
+        source, to, now = self._source, self._to, datetime.now(UTC)
         assert source is not None
+        assert to is not None
         fresh: list[Change] = []
         again: list[Change] = []
         for file in files:
@@ -149,14 +151,14 @@ class Headgate:
                 self._known[change.uri] = Known(change.hint, change.expected + 1)
         if fresh:
             receipt = await inbox.poll(
-                self.db, self._pipeline, source.name, fresh, lambda c, g: source.envelope(c, g, now)
+                self.db, to, source.name, fresh, lambda c, g: source.envelope(c, g, now)
             )
             count(source.name, receipt)
             if receipt.admitted < len(fresh):  # its own watcher was quicker
-                self._known = await inbox.known(self.db, self._pipeline, source.name)
+                self._known = await inbox.known(self.db, to.pipeline, source.name)
         if again:
             told = [source.envelope(c, self._known[c.uri].generation, now) for c in again]
-            count(source.name, await inbox.receive(self.db, self._pipeline, source.name, told))
+            count(source.name, await inbox.receive(self.db, to, source.name, told))
         self._told.update(files)
 
     def _change(self, file: str, now: datetime) -> Change:

@@ -20,6 +20,7 @@ import orjson
 
 from headgate.errors import ObjectMissing, UsageError
 from headgate.ledger import call, gate, inbox, quarantine
+from headgate.ledger.inbox import Registered
 from headgate.model import crash
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope, ordinal
@@ -94,21 +95,21 @@ class Actor:
             tuning = Tuning(concurrency=job["concurrency"], poll_seconds=0.02, drain_seconds=5)
             (path,) = await station.paths(db, [self._pipeline], tuning)
             worker = Worker(db, [path], tuning, name="prove")
-            await self._act(db, worker, path.at.pipeline)
+            await self._act(db, worker, path.at)
             await sweeper.anchor()
         return {"points": dict(self._points)}
 
-    async def _act(self, db: Database, worker: Worker, pipeline: int) -> None:
+    async def _act(self, db: Database, worker: Worker, to: Registered) -> None:
         working: asyncio.Task[bool] | None = None
         batches = self._batches()
         if self.job["pace"] == "before":  # all is delivered before the work begins
             for batch in batches:
-                await inbox.receive(db, pipeline, "prove", batch)
+                await inbox.receive(db, to, "prove", batch)
             batches = []
         try:
             working = asyncio.create_task(worker.run())
             for batch in batches:
-                await inbox.receive(db, pipeline, "prove", batch)
+                await inbox.receive(db, to, "prove", batch)
                 if self.job["pace"] == "each":
                     await _idle(db, working)
             await _idle(db, working)
