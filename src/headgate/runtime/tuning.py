@@ -22,3 +22,4 @@ class Tuning:
     anchor_seconds: float = 60.0
     grace_seconds: float = 86400.0
     max_wait_seconds: float = 60.0
+    backlog_max: int = 100_000
