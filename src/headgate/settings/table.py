@@ -179,6 +179,16 @@ class Settings:
     max_wait_seconds: float = setting(
         60.0, "How long `up --until-idle` waits for a retry that is due.", seconds(0, 86_400)
     )
+    cache_folder: str = setting(
+        "~/.cache/headgate",
+        "Where copies of what a store in a cloud holds are kept on this machine, and its spools.",
+        matching(r"[~/][^\0]*", "an absolute path, or one that begins with ~"),
+    )
+    cache_bytes: int = setting(
+        10 << 30,
+        "How much of it. What was used in the last 15 minutes stays even beyond that.",
+        whole(1 << 20, 1 << 50),
+    )
     log_format: str = setting(
         "auto",
         "How logs are written; `auto` is human on a terminal and JSON elsewhere.",
