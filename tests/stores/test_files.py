@@ -233,10 +233,10 @@ def test_a_store_is_found_again_by_its_uri(tmp_path: Path, name: str):
     assert os.listdir(tmp_path) == [name]
 
 
-@pytest.mark.parametrize("uri", ["s3://bucket/lake", "gs://b", "az://c/x", "https://h/x"])
-def test_a_cloud_store_is_refused_by_name(uri: str):
-    """This version keeps bytes in folders, and says so."""
-    with pytest.raises(ConfigError, match=uri.partition(":")[0] + ".*not available"):
+@pytest.mark.parametrize("uri", ["ftp://h/lake", "https://h/x", "S4://b"])
+def test_a_store_of_an_unknown_kind_is_refused_by_name(uri: str):
+    """There are folders and buckets; anything else is named in the refusal."""
+    with pytest.raises(ConfigError, match=uri.partition(":")[0]):
         open_store(uri)
 
 

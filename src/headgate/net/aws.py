@@ -11,6 +11,8 @@ command works here, for everything alike.
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
@@ -85,20 +87,11 @@ class Chain:
             return lent
 
     def _lend(self) -> S3Credential:
-        from botocore.exceptions import BotoCoreError
-
-        try:
+        with _configured("s3"):
             self._credentials = self._credentials or self._session.get_credentials()
             if self._credentials is None:
                 raise ConfigError("no credentials for AWS were found", hint=NO_CREDENTIALS)
             keys = self._credentials.get_frozen_credentials()
-        except BotoCoreError as error:
-            # Only its kind: the text of some carries what a helper program printed.
-            raise Unavailable(
-                f"credentials for AWS cannot be had: {type(error).__name__}",
-                reason="credentials",
-                hint=NO_CREDENTIALS,
-            ) from None
         return {
             "access_key_id": keys.access_key,
             "secret_access_key": keys.secret_key,
@@ -120,7 +113,6 @@ def _blocking_session() -> Any:
 
 def _client(made: Any, service: str) -> Any:
     from botocore.config import Config
-    from botocore.exceptions import BotoCoreError
 
     limits = Config(
         connect_timeout=CONNECT_SECONDS,
@@ -128,10 +120,32 @@ def _client(made: Any, service: str) -> Any:
         retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
         s3={"addressing_style": "path"},
     )
-    try:
+    with _configured(service):
         return made.create_client(service, config=limits)
-    except (BotoCoreError, ValueError) as error:
+
+
+@contextmanager
+def _configured(service: str) -> Generator[None]:
+    """What botocore cannot use or cannot get, as an error of ours."""
+    from botocore import exceptions as its
+
+    mistakes = (
+        its.ProfileNotFound,
+        its.NoRegionError,
+        its.InvalidConfigError,
+        its.ConfigParseError,
+    )
+    try:
+        yield
+    except (*mistakes, ValueError) as error:
         raise ConfigError(
             f"AWS {service} cannot be used as it is configured: {error}",
             hint="Look at AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL and ~/.aws/config.",
+        ) from None
+    except its.BotoCoreError as error:
+        # Only its kind: the text of some carries what a helper program printed.
+        raise Unavailable(
+            f"credentials for AWS cannot be had: {type(error).__name__}",
+            reason="credentials",
+            hint=NO_CREDENTIALS,
         ) from None

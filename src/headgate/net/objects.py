@@ -81,19 +81,15 @@ class Objects:
                 client = self._bucket.chain.client
                 yield from s3.chunks(client, self.address.bucket, key, version, etag)
                 return
-            options: GetOptions = {"version": version, "if_match": etag}
+            options: GetOptions = {}
+            if version:
+                options["version"] = version
+            if etag:
+                options["if_match"] = etag
             got = self._bucket.client.get(key, options=options)
             for chunk in got.stream(_PIECE_BYTES):
                 for start in range(0, len(chunk), CHUNK_BYTES):
                     yield chunk[start : start + CHUNK_BYTES]
-
-    def head(self, key: str, *, version: str | None = None) -> Listed:
-        """What is known of one object without reading it. Raises as `read` does."""
-        with self._reading(key):
-            if not nameable(key):
-                raise _error(Refusal(Kind.UNNAMEABLE, key, None), self.address.uri(key))
-            options: GetOptions = {"version": version, "head": True}
-            return self._of_obstore(self._bucket.client.get(key, options=options).meta)
 
     def _others(self, prefix: str) -> Iterator[list[Listed]]:
         # obstore lists folders; a prefix may end within a name.

@@ -28,7 +28,7 @@ async def run(
     """Watch, work and sweep here; what stays when there is nothing left to do."""
     station.check_sources(pipelines)
     opened = await station.paths(db, pipelines, tuning)
-    hearing = [h for path in opened for h in listeners(db, path.declared, path.at)]
+    hearing = [h for path in opened for h in listeners(db, path.declared, path.at, tuning)]
     worker = Worker(db, opened, tuning, name="inline")
     sweeper = Sweeper(db, tuning)
     working = asyncio.create_task(worker.run())

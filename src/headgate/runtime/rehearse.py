@@ -217,7 +217,7 @@ async def _set_up(db: Database, setup: str) -> None:
 
 async def _path(db: ScratchDatabase, pipeline: Pipeline, tuning: Tuning) -> _Rehearsed:
     at = await station.register(db, pipeline)
-    store = open_store(pipeline.store)
+    store = open_store(pipeline.store, tuning.local)
     path = _Rehearsed(pipeline, db, at, store, apply_seconds=tuning.apply_seconds)
     try:
         await path.open()

@@ -39,7 +39,7 @@ async def paths(db: Database, pipelines: Sequence[Pipeline], tuning: Tuning) -> 
     opened: list[Path] = []
     for pipeline in pipelines:
         at = await register(db, pipeline)
-        store = open_store(pipeline.store)
+        store = open_store(pipeline.store, tuning.local)
         path = Path(pipeline, db, at, store, apply_seconds=tuning.apply_seconds)
         await path.open()
         opened.append(path)

@@ -104,7 +104,7 @@ class Sweeper:
 
     def _store(self, uri: str) -> Store:
         if uri not in self._stores:
-            self._stores[uri] = open_store(uri)
+            self._stores[uri] = open_store(uri, self._tuning.local)
         return self._stores[uri]
 
 

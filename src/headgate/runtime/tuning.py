@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headgate.stores import Local
+
 
 @dataclass(frozen=True, slots=True)
 class Tuning:
@@ -22,3 +24,11 @@ class Tuning:
     anchor_seconds: float = 60.0
     grace_seconds: float = 86400.0
     max_wait_seconds: float = 60.0
+    backlog_max: int = 100_000
+    cache_folder: str = "~/.cache/headgate"
+    cache_bytes: int = 10 << 30
+
+    @property
+    def local(self) -> Local:
+        """Where stores in a cloud keep copies on this machine."""
+        return Local(self.cache_folder, self.cache_bytes)

@@ -136,6 +136,11 @@ class Settings:
         4, "Handlers that run at once in a worker: threads, or tasks when `async`.", whole(1, 1024)
     )
     batch_max: int = setting(1000, "Entries finalized by one commit, at most.", whole(1, 10_000))
+    backlog_max: int = setting(
+        100_000,
+        "Entries of a pipeline that are ready, at which its queues are not received from.",
+        whole(1, 1_000_000_000),
+    )
     poll_seconds: float = setting(
         0.1,
         "How long an idle worker that was told nothing waits before it looks, at most.",
@@ -173,6 +178,16 @@ class Settings:
     backfill_days: int = setting(90, "How far back a source may be read again.", whole(0, 36_500))
     max_wait_seconds: float = setting(
         60.0, "How long `up --until-idle` waits for a retry that is due.", seconds(0, 86_400)
+    )
+    cache_folder: str = setting(
+        "~/.cache/headgate",
+        "Where copies of what a store in a cloud holds are kept on this machine, and its spools.",
+        matching(r"[~/][^\0]*", "an absolute path, or one that begins with ~"),
+    )
+    cache_bytes: int = setting(
+        10 << 30,
+        "How much of it. What was used in the last 15 minutes stays even beyond that.",
+        whole(1 << 20, 1 << 50),
     )
     log_format: str = setting(
         "auto",

@@ -51,7 +51,8 @@ class StoreConformance:
     """Subclass it, name it `Test…`, and give it a fixture `store`."""
 
     opener: ClassVar[str] = "headgate.stores:open_store"
-    # What moving a large object may take, whatever its size.
+    # A large object, and what moving it may take, whatever its size.
+    large_mib: ClassVar[int] = 256
     memory_mib: ClassVar[int] = 32
 
     def test_what_was_kept_is_there_under_its_digest(self, store: Store) -> None:
@@ -210,8 +211,8 @@ class StoreConformance:
         assert all(map(store.check, store.digests()))
 
     def test_a_large_object_needs_little_memory(self, store: Store) -> None:
-        """256 MiB are spooled, kept, checked and read with less than `memory_mib` of memory."""
-        with self.process(store, "stream", 256) as (child, lines):
+        """It is spooled, kept, checked and read in parts, never held as a whole."""
+        with self.process(store, "stream", self.large_mib) as (child, lines):
             assert int(next(lines)) < self.memory_mib
             assert child.wait() == 0
 
