@@ -10,7 +10,7 @@ import headgate as hg
 
 class Events:
     name, provider = "rain-events", "s3"
-    queue, dead_letters, suffix = "rain-events", None, ".csv"
+    queue, dead_letters, suffix, ack = "rain-events", None, ".csv", "admitted"
 
     def check(self): pass
     def owns(self, uri): return uri.startswith("s3://")

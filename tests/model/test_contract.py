@@ -12,7 +12,7 @@ from headgate.errors import UsageError
 from headgate.model.contract import contracts
 from headgate.model.envelope import Envelope, Provider, Refused
 from headgate.model.ports import Delivery
-from headgate.model.queue_plan import lambda_receives, queue_plan, queue_policy
+from headgate.model.queue_plan import Ack, lambda_receives, queue_plan, queue_policy
 from headgate.model.verdict import CRON, UPSTREAM
 
 
@@ -22,12 +22,12 @@ class Queue:
     provider: Provider = "s3"
 
     def __init__(
-        self, queue: str, dead_letters: str | None = None, ack: str = "admitted", suffix: str = ""
+        self, queue: str, dead_letters: str | None = None, ack: Ack = "admitted", suffix: str = ""
     ) -> None:
         self.name = queue
         self.queue = queue
         self.dead_letters = dead_letters
-        self.ack = ack
+        self.ack: Ack = ack
         self.suffix = suffix
 
     def check(self) -> None: ...

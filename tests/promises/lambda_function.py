@@ -8,15 +8,19 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.world import World
+from tests.aws.emulator import Aws
+from tests.aws.messaging import build
+from tests.world import World, until
 
 import headgate as hg
 from headgate.errors import ConfigError, UsageError
+from headgate.net.loop import background, wait
+from headgate.runtime.invoke import Door
 
 # A pipeline as its author writes it, with a source that reads messages of its own kind.
 PIPELINE = """
@@ -28,7 +32,7 @@ from headgate.model.envelope import Refused
 
 
 class Orders:
-    name, provider, queue, dead_letters = "orders", "s3", "orders", None
+    name, provider, queue, dead_letters, ack = "orders", "s3", "orders", None, "admitted"
 
     def check(self): pass
     def owns(self, uri): return False
@@ -109,8 +113,12 @@ class Function:
 
 
 @pytest.fixture
-def function(world: World, monkeypatch: pytest.MonkeyPatch) -> Function:
-    return Function(world, monkeypatch)
+def function(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[Function]:
+    """Its connections end with the test, not with the process as they do in Lambda."""
+    yield Function(world, monkeypatch)
+    for door in list(background().kept.values()):
+        if isinstance(door, Door):
+            wait(door.close())
 
 
 def batch(*told: object, groups: str = "") -> dict[str, Any]:
@@ -154,7 +162,7 @@ async def test_what_a_queue_hands_over_is_admitted_once(world: World, function: 
     assert await world.val(others) == before + 1
     assert await uris(world) == ["s3://b/a", "s3://b/b", "s3://b/c"]
     assert (await world.tally())["duplicate"] == 4
-    await world.run(names["orders"])
+    await world.work(names["orders"])
     assert await world.outcomes() == {"finalized": 3}
 
 
@@ -237,7 +245,7 @@ async def test_killed_between_commit_and_answer_it_is_done_once(
     assert await uris(world) == ["s3://b/a", "s3://b/b"]
     names = function.load()
     assert failed(await invoke(names["handler"], batch("a", "b"))) == []
-    await world.run(names["orders"])
+    await world.work(names["orders"])
     assert await world.outcomes() == {"finalized": 2}
 
 
@@ -288,3 +296,52 @@ async def test_a_function_refuses_what_it_cannot_share(
     for nonsense in ({}, {"Records": []}, [], None, {"body": "x"}):
         with pytest.raises(UsageError, match="no event of"):
             await invoke(function.load()["handler"], nonsense)
+
+
+def handed_over(aws: Aws, queue: str) -> list[dict[str, Any]]:
+    """What a queue holds, as its event source mapping hands it to a Lambda."""
+    sqs = aws.client("sqs")
+    url = sqs.get_queue_url(QueueName=queue)["QueueUrl"]
+    answer = sqs.receive_message(
+        QueueUrl=url, MaxNumberOfMessages=10, WaitTimeSeconds=1, AttributeNames=["All"]
+    )
+    return [
+        {
+            "messageId": message["MessageId"],
+            "receiptHandle": message["ReceiptHandle"],
+            "body": message["Body"],
+            "attributes": message["Attributes"],
+            "eventSource": "aws:sqs",
+            "eventSourceARN": f"arn:aws:sqs:{aws.region}:000000000000:{queue}",
+        }
+        for message in answer.get("Messages", ())
+    ]
+
+
+async def test_from_a_bucket_by_topic_queue_and_lambda_to_the_effect(
+    world: World, function: Function, aws: Aws
+) -> None:
+    """Real notifications, and S3's test event, all handed over twice; each object is done once."""
+    source = build(aws)
+    pipeline = world.pipeline("files", sources=[source])
+
+    @pipeline.transform
+    def copy(obj: hg.Object) -> dict[str, str]:
+        return {"copy.txt": obj.text()}
+
+    handler = hg.aws_lambda(pipeline)
+    for name in ("a b+c.csv", "d.csv", "not-asked-for.txt"):
+        aws.client("s3").put_object(Bucket=source.bucket, Key=name, Body=name.encode())
+    records: list[dict[str, Any]] = []
+
+    async def both_there() -> bool:
+        records.extend(await asyncio.to_thread(handed_over, aws, source.queue))
+        return sum(".csv" in record["body"] for record in records) >= 2
+
+    await until(both_there, seconds=30)
+    for _ in range(2):
+        assert failed(await invoke(handler, {"Records": records})) == []
+    await world.work(pipeline)
+    assert await uris(world) == [f"s3://{source.bucket}/{n}" for n in ("a%20b+c.csv", "d.csv")]
+    assert await world.outcomes() == {"finalized": 2}
+    assert (await world.tally())["duplicate"] >= 2

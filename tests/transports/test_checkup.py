@@ -123,8 +123,11 @@ def test_dead_letters_that_nobody_would_see_are_found() -> None:
     short = dead(MessageRetentionPeriod=PLAN.retention_seconds)
     assert "may expire at once" in given_up(queue(), short)["retention"].text
     assert given_up(queue(), dead(), None)["dead letters"].state == "warn"
-    assert given_up(queue(), dead(), "https://sqs.x/1/other")["dead letters"].state == "fail"
-    assert not given_up(queue(), dead(), "https://sqs.x/1/dead")
+    assert (
+        given_up(queue(), dead(), "https://sqs.x/000000000001/other")["dead letters"].state
+        == "fail"
+    )
+    assert not given_up(queue(), dead(), "https://sqs.x/000000000001/dead")
     full = dead(ApproximateNumberOfMessages=3)
     assert "holds 3 messages" in given_up(queue(), full)["dead letters"].text
 
@@ -161,7 +164,7 @@ def bucket(**more: Any) -> Bucket:
     return Bucket("b", **{**found, "subscriptions": {TOPIC: [heard]}, **more})
 
 
-WANTED = Wanted("b", "in/", ".csv")
+WANTED = Wanted("b", "in/", (".csv",))
 
 
 def way(found: Bucket, wanted: Wanted = WANTED) -> dict[str, Check]:
@@ -177,12 +180,13 @@ def test_a_bucket_as_terraform_makes_it_has_nothing_wrong() -> None:
 @pytest.mark.parametrize(
     ("wanted", "announced"),
     [
-        (Wanted("b", "in/2026/", ".csv"), True),
-        (Wanted("b", "in/", ".old.csv"), True),
-        (Wanted("b", "", ".csv"), False),
-        (Wanted("b", "out/", ".csv"), False),
-        (Wanted("b", "in/", ""), False),
-        (Wanted("b", "in/", ".json"), False),
+        (Wanted("b", "in/2026/", (".csv",)), True),
+        (Wanted("b", "in/", (".old.csv",)), True),
+        (Wanted("b", "", (".csv",)), False),
+        (Wanted("b", "out/", (".csv",)), False),
+        (Wanted("b", "in/"), False),
+        (Wanted("b", "in/", (".json",)), False),
+        (Wanted("b", "in/", (".csv", ".json")), False),
     ],
 )
 def test_an_announcement_covers_all_that_the_pipeline_wants(

@@ -10,22 +10,11 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.aws.emulator import Aws
-from tests.model.test_contract import Queue
+from tests.aws.messaging import PLAN, build
 
+import headgate as hg
 from headgate.model.check import Check
-from headgate.model.queue_plan import queue_plan
-from headgate.model.verdict import UPSTREAM
 from headgate.transports.look import check_clock, look
-
-PLAN = queue_plan(UPSTREAM, ack="admitted", deadline_seconds=3600)
-
-
-class Events(Queue):
-    """A source that names its bucket."""
-
-    def __init__(self, queue: str, dead_letters: str | None, bucket: str, suffix: str) -> None:
-        super().__init__(queue, dead_letters, suffix=suffix)
-        self.bucket = bucket
 
 
 async def gathered(checks: AsyncIterable[Check]) -> list[Check]:
@@ -34,67 +23,6 @@ async def gathered(checks: AsyncIterable[Check]) -> list[Check]:
 
 def told(checks: list[Check], *states: str) -> list[tuple[str, str]]:
     return [(check.name, check.state) for check in checks if check.state in states]
-
-
-def build(aws: Aws, **attributes: str) -> Events:
-    """Bucket → topic → queue → dead letters, as infra/terraform/messaging makes them."""
-    sqs, sns, s3 = (aws.client(service) for service in ("sqs", "sns", "s3"))
-    queue, dead, bucket = aws.name("rain"), aws.name("dead"), aws.bucket("rain", versions=True)
-    kept = {"MessageRetentionPeriod": str(PLAN.dead_letter_retention_seconds)}
-    encrypted = {"SqsManagedSseEnabled": "true"}
-    dead_url = sqs.create_queue(QueueName=dead, Attributes=kept | encrypted)["QueueUrl"]
-    named = sqs.get_queue_attributes(QueueUrl=dead_url, AttributeNames=["QueueArn"])
-    dead_arn = named["Attributes"]["QueueArn"]
-    topic = sns.create_topic(Name=aws.name("events"))["TopicArn"]
-    arn = dead_arn.removesuffix(dead) + queue
-    send = {
-        "Effect": "Allow",
-        "Principal": {"Service": "sns.amazonaws.com"},
-        "Action": "sqs:SendMessage",
-        "Resource": arn,
-        "Condition": {"ArnEquals": {"aws:SourceArn": topic}},
-    }
-    tls = {
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": "sqs:*",
-        "Resource": arn,
-        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-    }
-    redrive = {"deadLetterTargetArn": dead_arn, "maxReceiveCount": PLAN.max_receive_count}
-    sqs.create_queue(
-        QueueName=queue,
-        Attributes={
-            "VisibilityTimeout": str(PLAN.visibility_seconds),
-            "MessageRetentionPeriod": str(PLAN.retention_seconds),
-            "RedrivePolicy": json.dumps(redrive),
-            "Policy": json.dumps({"Version": "2012-10-17", "Statement": [send, tls]}),
-            **encrypted,
-            **attributes,
-        },
-    )
-    sns.subscribe(
-        TopicArn=topic,
-        Protocol="sqs",
-        Endpoint=arn,
-        Attributes={
-            "RawMessageDelivery": "true",
-            "RedrivePolicy": json.dumps({"deadLetterTargetArn": dead_arn}),
-        },
-    )
-    s3.put_bucket_notification_configuration(
-        Bucket=bucket,
-        NotificationConfiguration={
-            "TopicConfigurations": [
-                {
-                    "TopicArn": topic,
-                    "Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:*"],
-                    "Filter": {"Key": {"FilterRules": [{"Name": "suffix", "Value": ".csv"}]}},
-                }
-            ]
-        },
-    )
-    return Events(queue, dead, bucket, ".csv")
 
 
 async def test_a_way_that_is_built_right_has_nothing_wrong(aws: Aws) -> None:
@@ -122,7 +50,7 @@ async def test_a_way_that_is_built_right_has_nothing_wrong(aws: Aws) -> None:
 async def test_mistakes_on_the_way_are_found(aws: Aws) -> None:
     """A short visibility, an early end, a filter that is narrower than the pipeline's."""
     source = build(aws, VisibilityTimeout="30")
-    source.suffix = ""
+    source.suffix = None
     checks = await gathered(look(source, PLAN))
     assert told(checks, "fail") == [("visibility", "fail"), ("notifications", "fail")]
 
@@ -139,7 +67,7 @@ async def test_the_repair_repairs(aws: Aws) -> None:
 async def test_a_queue_that_is_not_there_is_one_finding(aws: Aws) -> None:
     """By name or by address: it says which, and how to make it."""
     for named in ("no-such-queue", f"{aws.endpoint}/000000000000/no-such-queue"):
-        checks = await gathered(look(Queue(named), PLAN))
+        checks = await gathered(look(hg.S3Events(queue=named), PLAN))
         assert told(checks, "fail") == [("queue", "fail")]
         assert "there is no queue no-such-queue" in checks[-1].text
 
@@ -157,7 +85,7 @@ async def test_without_credentials_nothing_else_is_asked(
 ) -> None:
     """One finding, with every way to get some."""
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    checks = await gathered(look(Queue("rain"), PLAN))
+    checks = await gathered(look(hg.S3Events(queue="rain"), PLAN))
     assert told(checks, "ok", "warn", "fail") == [("credentials", "fail")]
     assert "aws sso login" in checks[0].hint
 
@@ -184,7 +112,7 @@ async def test_an_aws_that_cannot_be_reached_is_a_finding(
 ) -> None:
     """The doctor does not fall ill itself."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", nobody)
-    checks = await gathered(look(Queue("rain"), PLAN))
+    checks = await gathered(look(hg.S3Events(queue="rain"), PLAN))
     assert ("queue", "fail") in told(checks, "fail")
 
 

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from .pipeline import Pipeline
 from .ports import Followed, Polled, Source, Wired
-from .queue_plan import Ack, QueuePlan, queue_plan
+from .queue_plan import QueuePlan, queue_plan
 from .verdict import CRON, UPSTREAM, WEBHOOK, RetryPlan
 
 RUNBOOKS = "docs/runbooks/reliability"
@@ -46,11 +47,6 @@ def contracts(pipeline: Pipeline, deadline_seconds: float) -> list[Contract]:
     return [_contract(pipeline, source, longest) for source in pipeline.sources]
 
 
-def ack_of(source: Source) -> Ack:
-    """When a wired source acknowledges: at admission unless it says otherwise."""
-    return "finalized" if getattr(source, "ack", "admitted") == "finalized" else "admitted"
-
-
 def plan_for(pipeline: Pipeline, source: Source) -> RetryPlan:
     """The pipeline's own plan, else that of what triggers the source's entries."""
     if pipeline.retry is not None:
@@ -63,7 +59,7 @@ def _contract(pipeline: Pipeline, source: Source, deadline_seconds: float) -> Co
     plan = plan_for(pipeline, source)
     queue = None
     if isinstance(source, Wired):
-        queue = queue_plan(plan, ack=ack_of(source), deadline_seconds=deadline_seconds)
+        queue = queue_plan(plan, ack=source.ack, deadline_seconds=deadline_seconds)
     return Contract(
         source=source.name,
         event_source=_event_source(source),
@@ -96,7 +92,7 @@ def _way(source: Source) -> _Way:
         case Wired():
             fifo = source.queue.endswith(".fifo")
             kind = "FIFO" if fifo else "standard"
-            when = "when its work is final" if ack_of(source) == "finalized" else "at admission"
+            when = "when its work is final" if source.ack == "finalized" else "at admission"
             return _Way(
                 transport=[f"SQS ({kind}): {source.queue}"],
                 delivery="at-least-once (duplicates possible; in order within a message group)"
@@ -137,7 +133,8 @@ def _event_source(source: Source) -> str:
     said = [type(source).__name__]
     for name in ("bucket", "prefix", "suffix", "pattern", "url", "path", "cron"):
         if value := getattr(source, name, None):
-            said.append(f"{name}={value}")
+            several = cast("tuple[str, ...]", value) if isinstance(value, tuple) else (str(value),)
+            said.append(f"{name}={','.join(several)}")
     return " ".join(said)
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Sequence
 
 from headgate.errors import HeadgateError
 from headgate.model.check import Check
-from headgate.model.contract import ack_of, plan_for
+from headgate.model.contract import plan_for
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Source, Wired
 from headgate.model.queue_plan import queue_plan
@@ -42,7 +42,7 @@ async def _wired(
     try:
         plan = queue_plan(
             plan_for(pipeline, source),
-            ack=ack_of(source),
+            ack=source.ack,
             deadline_seconds=pipeline.deadline_seconds or deadline_seconds,
         )
     except HeadgateError as error:

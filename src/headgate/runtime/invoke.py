@@ -19,6 +19,7 @@ from headgate.ledger.inbox import Registered
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Delivery, Wired
+from headgate.net import queues
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 from headgate.transports.lambda_event import Batch, group_of
@@ -85,7 +86,7 @@ class Door:
 def source_of(pipeline: Pipeline, queue: str | None) -> Wired:
     """The source whose queue calls; the only one where it is not told which."""
     wired = [source for source in pipeline.sources if isinstance(source, Wired)]
-    named = [s for s in wired if queue and s.queue.rpartition("/")[2].rpartition(":")[2] == queue]
+    named = [source for source in wired if queue and queues.parse(source.queue).name == queue]
     if len(found := named or wired) == 1:
         return found[0]
     if not wired:

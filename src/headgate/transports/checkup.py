@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from headgate.model.check import Check
 from headgate.model.queue_plan import LONGEST_VISIBILITY_SECONDS, QueuePlan
+from headgate.net import queues
 
 Attributes = Mapping[str, str]
 
@@ -145,7 +146,7 @@ def _drained(name: str, declared: str | None) -> Check:
     if declared is None:
         said = f"nobody drains {name} into quarantine"
         return Check("dead letters", "warn", said, f'Declare it: dead_letters="{name}"')
-    if declared.rstrip("/").rpartition("/")[2].rpartition(":")[2] != name:
+    if queues.parse(declared).name != name:
         said = f"the pipeline drains {declared}, and the queue gives up to {name}"
         return Check("dead letters", "fail", said, f'Declare it: dead_letters="{name}"')
     return Check("dead letters", "ok", f"{name} is drained into quarantine")

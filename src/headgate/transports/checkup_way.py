@@ -27,7 +27,10 @@ class Wanted:
 
     bucket: str
     prefix: str = ""
-    suffix: str = ""
+    suffixes: Sequence[str] = ("",)
+
+    def __str__(self) -> str:
+        return ", ".join(f"{self.prefix}*{suffix}" for suffix in self.suffixes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,13 @@ def check_bucket(wanted: Wanted, found: Bucket, queue: Queue) -> Iterator[Check]
     elif not reaching:
         said = f"nothing that {wanted.bucket} announces reaches {queue.name}"
         yield Check("notifications", "fail", said, _announce(wanted, queue))
-    elif not any(_covers(each, wanted) for each in reaching):
-        shown = "; ".join(_filters(each) for each in reaching)
-        said = (
-            f"{wanted.bucket} announces {shown}; the pipeline wants "
-            f"{_pattern(wanted.prefix, wanted.suffix)}"
-        )
+    elif not all(any(_covers(c, wanted.prefix, s) for c in reaching) for s in wanted.suffixes):
+        shown = ", ".join(_filters(each) for each in reaching)
+        said = f"{wanted.bucket} announces {shown}; the pipeline wants {wanted}"
         yield Check("notifications", "fail", said, _announce(wanted, queue))
     else:
-        covering = [each for each in reaching if _covers(each, wanted)]
-        yield _events(wanted, covering, queue)
+        covers = [c for c in reaching if any(_covers(c, wanted.prefix, s) for s in wanted.suffixes)]
+        yield _events(wanted, covers, queue)
     for arn in _topics(found):
         for subscription in found.subscriptions.get(arn, ()):
             if subscription.get("Endpoint") == queue.arn:
@@ -153,9 +153,9 @@ def _versioning(bucket: str, status: str) -> Check:
     return Check("versioning", "warn", said, hint)
 
 
-def _covers(configured: Document, wanted: Wanted) -> bool:
+def _covers(configured: Document, wanted_prefix: str, wanted_suffix: str) -> bool:
     prefix, suffix = _filter(configured)
-    return wanted.prefix.startswith(prefix) and wanted.suffix.endswith(suffix)
+    return wanted_prefix.startswith(prefix) and wanted_suffix.endswith(suffix)
 
 
 def _filter(configured: Document) -> tuple[str, str]:
@@ -166,32 +166,30 @@ def _filter(configured: Document) -> tuple[str, str]:
 
 
 def _filters(configured: Document) -> str:
-    return _pattern(*_filter(configured))
-
-
-def _pattern(prefix: str, suffix: str) -> str:
+    prefix, suffix = _filter(configured)
     return f"{prefix}*{suffix}"
 
 
 def _announce(wanted: Wanted, queue: Queue) -> str:
-    rules = [
-        {"Name": name, "Value": value}
-        for name, value in (("prefix", wanted.prefix), ("suffix", wanted.suffix))
-        if value
-    ]
-    each: dict[str, object] = {
-        "QueueArn": queue.arn,
-        "Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:*"],
-    }
-    if rules:
-        each["Filter"] = {"Key": {"FilterRules": rules}}
     if queue.fifo:
         return "S3 announces to no FIFO queue: turn on EventBridge and send by a rule."
-    said = json.dumps({"QueueConfigurations": [each]})
+    configured = [
+        {
+            "QueueArn": queue.arn,
+            "Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:*"],
+            "Filter": {"Key": {"FilterRules": _rules(prefix=wanted.prefix, suffix=suffix)}},
+        }
+        for suffix in wanted.suffixes
+    ]
+    said = json.dumps({"QueueConfigurations": configured})
     return (
         f"aws s3api put-bucket-notification-configuration --bucket {wanted.bucket}"
         f" --notification-configuration '{said}' (it replaces all that is configured)"
     )
+
+
+def _rules(**wanted: str) -> list[dict[str, str]]:
+    return [{"Name": name, "Value": value} for name, value in wanted.items() if value]
 
 
 def _topics(found: Bucket) -> list[str]:

@@ -22,7 +22,7 @@ from headgate.errors import HeadgateError
 from headgate.model.check import Check
 from headgate.model.ports import Wired
 from headgate.model.queue_plan import QueuePlan
-from headgate.net import aws
+from headgate.net import aws, queues
 
 from .checkup import Queue, check_dead_letters, check_queue, redrive_target
 from .checkup_way import Bucket, Wanted, check_bucket, check_senders
@@ -48,20 +48,21 @@ async def look(source: Wired, plan: QueuePlan) -> AsyncGenerator[Check]:
     """Everything between a bucket and the pipeline, the first thing first."""
     async with AsyncExitStack() as stack:
         try:
+            named = queues.parse(source.queue)
             session = aws.session()
             check = await _credentials(session)
             yield check
             if check.state == "fail":
                 return
-            sqs = await stack.enter_async_context(_client(session, "sqs"))
+            sqs = await stack.enter_async_context(_client(session, "sqs", named.region))
         except Exception as error:
             yield _cannot("aws", error)
             return
         yield await _dns(str(sqs.meta.endpoint_url))
         try:
-            queue, said_at = await _queue(sqs, source.queue)
+            queue, said_at = await _queue(sqs, named)
         except Exception as error:
-            yield _no_queue(source.queue, error)
+            yield _no_queue(named.name, error)
             return
         yield check_clock(said_at, datetime.now(UTC))
         for check in check_queue(queue, plan):
@@ -77,7 +78,7 @@ async def _way(
     session: Any, stack: AsyncExitStack, source: Wired, queue: Queue
 ) -> AsyncGenerator[Check]:
     """From the bucket to the queue, where the pipeline says which bucket."""
-    wanted = Wanted(*(str(getattr(source, n, None) or "") for n in ("bucket", "prefix", "suffix")))
+    wanted = _wanted(source)
     found: Bucket | None = None
     if wanted.bucket:
         try:
@@ -93,12 +94,22 @@ async def _way(
             yield check
 
 
-def _client(session: Any, service: str) -> Any:
+def _wanted(source: Wired) -> Wanted:
+    """What the source chooses of what it is told, where it says so."""
+    suffix: str | tuple[str, ...] = getattr(source, "suffix", None) or ""
+    return Wanted(
+        bucket=getattr(source, "bucket", None) or "",
+        prefix=getattr(source, "prefix", None) or "",
+        suffixes=(suffix,) if isinstance(suffix, str) else suffix,
+    )
+
+
+def _client(session: Any, service: str, region: str | None = None) -> Any:
     from botocore.config import Config
 
     # Who waits for a diagnosis does not wait long.
     patience = Config(connect_timeout=5, read_timeout=10, retries={"total_max_attempts": 2})
-    return session.create_client(service, config=patience)
+    return session.create_client(service, region_name=region, config=patience)
 
 
 async def _credentials(session: Any) -> Check:
@@ -143,13 +154,9 @@ def check_clock(theirs: datetime | None, ours: datetime) -> Check:
     return Check("clock", "ok", said)
 
 
-async def _queue(sqs: Any, named: str) -> tuple[Queue, datetime | None]:
-    url = named
-    if not named.startswith(("http://", "https://")):
-        # An ARN says whose queue it is: arn:aws:sqs:REGION:ACCOUNT:NAME
-        *_, account, name = named.split(":") if named.startswith("arn:") else ("", named)
-        owner = {"QueueOwnerAWSAccountId": account} if account else {}
-        url = (await sqs.get_queue_url(QueueName=name, **owner))["QueueUrl"]
+async def _queue(sqs: Any, named: queues.Queue) -> tuple[Queue, datetime | None]:
+    owner = {"QueueOwnerAWSAccountId": named.account} if named.account else {}
+    url = named.url or (await sqs.get_queue_url(QueueName=named.name, **owner))["QueueUrl"]
     answer = await sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
     date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
     return Queue(url, answer.get("Attributes", {})), parsedate_to_datetime(date) if date else None
@@ -160,7 +167,7 @@ async def _dead(sqs: Any, queue: Queue) -> Queue | None:
     if arn is None:
         return None
     try:
-        return (await _queue(sqs, arn))[0]
+        return (await _queue(sqs, queues.parse(arn)))[0]
     except Exception:
         return None
 
@@ -188,12 +195,12 @@ async def _subscriptions(sns: Any, topic: str, queue: str) -> AsyncGenerator[dic
             yield {**each, **answer["Attributes"]}
 
 
-def _no_queue(named: str, error: Exception) -> Check:
-    name = named.rpartition("/")[2].rpartition(":")[2]
-    if "NonExistentQueue" in _code(error) or "QueueDoesNotExist" in _code(error):
+def _no_queue(name: str, error: Exception) -> Check:
+    why = queues.explain(error, name, "GetQueueAttributes")
+    if why.reason == "no_such_queue":
         hint = f"aws sqs create-queue --queue-name {name}, or use infra/terraform/messaging."
         return Check("queue", "fail", f"there is no queue {name} in this account and region", hint)
-    return _cannot("queue", error, name)
+    return Check("queue", "fail", str(why), why.hint)
 
 
 def _cannot(name: str, error: Exception, what: str = "AWS") -> Check:
