@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scripts.queue_policy import policy
@@ -118,24 +119,41 @@ def test_the_files_are_formatted() -> None:
 
 
 @needs_terraform
-def test_terraform_reads_the_policy_as_it_was_written(tmp_path: Path) -> None:
-    """Each way to consume gets its own numbers, and FIFO its groups, in Terraform's own words."""
+@pytest.mark.parametrize("consumer", ["admitted", "finalized", "lambda"])
+def test_terraform_reads_the_policy_as_it_was_written(tmp_path: Path, consumer: str) -> None:
+    """Each way to consume gets its own numbers, in Terraform's own words."""
+    found = evaluate(tmp_path, "local.policy", consumer=consumer)
+    assert found == json.loads(policy())[consumer]
+
+
+@needs_terraform
+def test_a_fifo_queue_has_a_group_for_each_prefix(tmp_path: Path) -> None:
+    """One for everything unless they are named; a standard queue has none."""
+    both = "[local.fifo_groups, local.eventbridge_types]"
+    types = ["Object Created", "Object Deleted"]
+    assert evaluate(tmp_path, both, fifo="true", prefix="in/") == [{"all": "in/"}, types]
+    named = {"north": "n/", "south": "s/"}
+    assert evaluate(tmp_path, both, fifo="true", fifo_groups=json.dumps(named)) == [named, types]
+    created = json.dumps(["s3:ObjectCreated:Put"])
+    assert evaluate(tmp_path, both, events=created) == [{}, ["Object Created"]]
+
+
+@needs_terraform
+def test_numbers_of_a_pipeline_can_be_handed_in(tmp_path: Path) -> None:
+    """A policy file of one's own wins over the defaults; a wrong consumer is refused."""
+    own = tmp_path / "own.json"
+    own.write_text('{"admitted": {"visibility_seconds": 7}}')
+    assert evaluate(tmp_path, "local.policy.visibility_seconds", policy_file=str(own)) == 7
+    with pytest.raises(AssertionError, match='Use "admitted", "finalized" or "lambda"'):
+        evaluate(tmp_path, "local.policy", consumer="nobody")
+
+
+def evaluate(folder: Path, expression: str, **variables: str) -> Any:
+    """What an expression of the module comes to, in its part that needs no provider."""
     for name in ("policy.tf", "variables.tf", "policy.json"):
-        shutil.copy(MODULE / name, tmp_path)
-    plans = json.loads(policy())
-    given = ["-var=name=rain", "-var=bucket=b", "-var=runbooks_url=https://d.example"]
-    for consumer, plan in plans.items():
-        said = terraform(
-            tmp_path,
-            "console",
-            *given,
-            f"-var=consumer={consumer}",
-            "-var=fifo=true",
-            "-var=prefix=in/",
-            told="jsonencode([local.policy, local.fifo_groups, local.eventbridge_types])",
-        )
-        assert said.returncode == 0, said.stderr
-        found, groups, types = json.loads(json.loads(said.stdout))
-        assert found == plan
-        assert groups == {"all": "in/"}
-        assert types == ["Object Created", "Object Deleted"]
+        shutil.copy(MODULE / name, folder)
+    given = {"name": "rain", "bucket": "b", "runbooks_url": "https://d.example", **variables}
+    options = [f"-var={name}={value}" for name, value in given.items()]
+    said = terraform(folder, "console", *options, told=f"jsonencode({expression})")
+    assert said.returncode == 0, said.stderr
+    return json.loads(json.loads(said.stdout))

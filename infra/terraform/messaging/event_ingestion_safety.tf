@@ -1,18 +1,10 @@
 # Who may do what, and when somebody is told.
 
 locals {
-  # Each sender by its service, and the one thing of ours it may send from.
-  queue_senders = var.fifo ? {
-    events = {
-      service = "events.amazonaws.com"
-      arns    = [for rule in aws_cloudwatch_event_rule.events : rule.arn]
-    }
-    } : {
-    sns = {
-      service = "sns.amazonaws.com"
-      arns    = [aws_sns_topic.events[0].arn]
-    }
-  }
+  # The service that sends, and the only things of ours it may send from.
+  sender_service = var.fifo ? "events.amazonaws.com" : "sns.amazonaws.com"
+  rule_arns      = values(aws_cloudwatch_event_rule.events)[*].arn
+  sender_arns    = concat(aws_sns_topic.events[*].arn, local.rule_arns)
 }
 
 # S3 may publish, from this bucket of this account. The account is checked too: a bucket that is
@@ -70,24 +62,20 @@ resource "aws_sns_topic_policy" "events" {
 }
 
 data "aws_iam_policy_document" "queue" {
-  dynamic "statement" {
-    for_each = local.queue_senders
+  statement {
+    sid       = "OnlyOurSenderMaySend"
+    actions   = ["sqs:SendMessage"]
+    resources = [aws_sqs_queue.events.arn]
 
-    content {
-      sid       = "OnlyOurSenderMaySend"
-      actions   = ["sqs:SendMessage"]
-      resources = [aws_sqs_queue.events.arn]
+    principals {
+      type        = "Service"
+      identifiers = [local.sender_service]
+    }
 
-      principals {
-        type        = "Service"
-        identifiers = [statement.value.service]
-      }
-
-      condition {
-        test     = "ArnEquals"
-        variable = "aws:SourceArn"
-        values   = statement.value.arns
-      }
+    condition {
+      test     = "ArnEquals"
+      variable = "aws:SourceArn"
+      values   = local.sender_arns
     }
   }
 
@@ -188,7 +176,7 @@ data "aws_iam_policy_document" "undelivered" {
     condition {
       test     = "ArnEquals"
       variable = "aws:SourceArn"
-      values   = [for rule in aws_cloudwatch_event_rule.events : rule.arn]
+      values   = local.rule_arns
     }
   }
 
