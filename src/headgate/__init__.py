@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
-    from headgate.sources.events import S3Events
+    from headgate.sources.s3_events import S3Events
 
 _HOMES = {
     "Artifact": "headgate.model.object",
@@ -37,7 +37,7 @@ _HOMES = {
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
-    "S3Events": "headgate.sources.events",
+    "S3Events": "headgate.sources.s3_events",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
     "aws_lambda": "headgate.lambda_function",

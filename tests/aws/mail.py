@@ -30,13 +30,14 @@ class Mail:
         hidden_seconds: int = 30,
         receives: int = 100,
         topic: bool = True,
+        tells: bool = True,
         versions: bool = False,
     ) -> None:
         self.aws = aws
         self.sqs: Any = aws.client("sqs")
         self.sns: Any = aws.client("sns")
         self.s3: Any = aws.client("s3")
-        self.is_fifo = fifo
+        self._by_content = by_content
         end = ".fifo" if fifo else ""
         self.bucket = aws.bucket("uploads", versions=versions)
         self.dead_letters = aws.name("dead") + end
@@ -51,16 +52,15 @@ class Mail:
             | content
             | {"VisibilityTimeout": str(hidden_seconds), "RedrivePolicy": json.dumps(redrive)},
         )
-        self.topic = self._topic(end) if topic else None
-        if not fifo:
+        self.topic = self._topic() if topic else None
+        if tells and not fifo:
             self._tell()
 
     def _make(self, name: str, attributes: dict[str, str]) -> str:
         return self.sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
 
-    def _topic(self, end: str) -> str:
-        fifo = {"FifoTopic": "true", "ContentBasedDeduplication": "true"} if end else {}
-        made = self.sns.create_topic(Name=self.aws.name("uploads") + end, Attributes=fifo)
+    def _topic(self) -> str:
+        made = self.sns.create_topic(Name=self.aws.name("uploads"))
         topic: str = made["TopicArn"]
         self.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=self.arn(self.queue))
         return topic
@@ -91,6 +91,13 @@ class Mail:
         """Put a message onto the queue by hand."""
         text = body if isinstance(body, str) else json.dumps(body)
         self.sqs.send_message(QueueUrl=self.url, MessageBody=text, **more)
+
+    def publish(self, key: str, *, group: str, twice: bool = False) -> None:
+        """Tell of an object in the order of a group; twice, as a sender that got no answer."""
+        said = json.dumps(notification(self.bucket, key))
+        more = {} if self._by_content else {"MessageDeduplicationId": f"{group}/{key}"}
+        for _ in range(1 + twice):
+            self.send(said, MessageGroupId=group, **more)
 
     def left(self) -> int:
         """Messages in the queue, visible or not."""

@@ -66,16 +66,15 @@ class Drain:
         # Receivers wait for these: for a queue that has more, for room, and for the ledger.
         self._busy = asyncio.Event()
         self._room = asyncio.Event()
-        self._flowing = asyncio.Event()
-        self._look_at = 0.0
-        self._since_look = 0
+        self._ledger = asyncio.Event()
+        self._ready = 0  # entries that waited for a worker when we last looked
+        self._since_look = 0  # entries admitted since
 
     async def run(self, told: Callable[[], None] = lambda: None) -> None:
         """Drain for ever. Raises `ConfigError` when the queue cannot be used as it is."""
         self._told = told
         self._wire = await opened(self._source.queue, self._complain)
         self._hand = Hand(self._wire, self._source.name, self._changed)
-        self._room.set()
         receiving = [asyncio.create_task(self._receive(n)) for n in range(RECEIVERS)]
         tasks = [asyncio.create_task(self._admit()) for _ in range(ADMITTERS)]
         tasks += [asyncio.create_task(self._hand.keep()), asyncio.create_task(self._look())]
@@ -120,7 +119,7 @@ class Drain:
             self._changed()
 
     async def _may_receive(self, number: int) -> None:
-        gates = (self._flowing, self._room, *((self._busy,) if number else ()))
+        gates = (self._ledger, self._room, *((self._busy,) if number else ()))
         while not all(gate.is_set() for gate in gates):
             for gate in gates:
                 await gate.wait()
@@ -142,7 +141,10 @@ class Drain:
             self._say(Quiet(scanned=True))
 
     def _changed(self) -> None:
-        if self._hand.fresh < IN_HAND and self._hand.awaited < AWAITED:
+        """Is there room for more, in our hands and in front of the workers?"""
+        fresh = self._hand.fresh
+        backlog = self._ready + self._since_look + fresh
+        if fresh < IN_HAND and self._hand.awaited < AWAITED and backlog < self._tuning.backlog_max:
             self._room.set()
         else:
             self._room.clear()
@@ -192,7 +194,7 @@ class Drain:
                 await self._commit(records, now)
                 return
             except LedgerUnavailable as error:
-                self._flowing.clear()
+                self._ledger.clear()
                 emit(OUTAGE)
                 self._complain(error)
                 await asyncio.sleep(pause)
@@ -213,32 +215,26 @@ class Drain:
         receipt = await inbox.receive(self._db, self._to, source.name, envelopes, aside)
         count(source.name, receipt)
         self._since_look += receipt.admitted
-        if self._since_look > self._tuning.backlog_max / 10:
-            await self._look_now()
 
     # Not more than the ledger's workers can take
 
     async def _look(self) -> None:
-        """Let receivers go on while the ledger is there and its backlog is bearable."""
+        """Ask the ledger how much there is to do; it answers again after it was away."""
         pause = LOOK_SECONDS
         while True:
-            # An idle queue has nothing to bring: there is nothing to ask the ledger for.
-            if self._since_look or not self._flowing.is_set():
+            # An idle queue brings nothing: there is nothing to ask for.
+            if self._since_look or not (self._ledger.is_set() and self._room.is_set()):
                 try:
-                    await self._look_now()
+                    most = self._tuning.backlog_max
+                    self._since_look = 0
+                    self._ready = await backlog.ready(self._db, self._to.pipeline, most)
+                    self._ledger.set()
                     pause = LOOK_SECONDS
                 except LedgerUnavailable as error:
                     self._complain(error)
                     pause = min(pause * 2, LONGEST_LEDGER_PAUSE_SECONDS)
+                self._changed()
             await asyncio.sleep(pause)
-
-    async def _look_now(self) -> None:
-        most = self._tuning.backlog_max
-        self._since_look = 0
-        if await backlog.ready(self._db, self._to.pipeline, most) < most:
-            self._flowing.set()
-        else:
-            self._flowing.clear()
 
     # Acknowledging when done
 
@@ -272,7 +268,7 @@ class Drain:
         await _end(receiving)
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                if self._flowing.is_set():
+                if self._ledger.is_set():
                     await self._through.wait()
                 if self._source.ack == "finalized":
                     await self._ack_ended()

@@ -14,6 +14,7 @@ same. It hands over nothing more of a group while messages of it are with us: th
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import UTC, datetime
@@ -26,7 +27,8 @@ from headgate.net import aws, queues
 
 AT_ONCE = 10  # what SQS gives and takes with one request
 # An idle queue is asked ever more rarely. Stopping waits for the poll that is on its way.
-WAIT_SECONDS = (1, 1, 2, 5, 10)
+FIRST_WAIT_SECONDS = 1
+LONGEST_WAIT_SECONDS = 10
 CONNECT_SECONDS = 5
 ANSWER_SECONDS = 20
 REQUESTS = 3
@@ -73,7 +75,7 @@ class SqsWire:
         self._queue = queue
         self._is_fifo = is_fifo
         self.hidden_seconds = hidden_seconds
-        self._empty = 0  # polls since one brought something
+        self._idle_since = time.monotonic()
         self._unanswered: list[str] = []
         self._polls: set[asyncio.Task[list[Delivery]]] = set()
 
@@ -114,7 +116,8 @@ class SqsWire:
         await self._stack.aclose()
 
     async def _poll(self) -> list[Delivery]:
-        wait = WAIT_SECONDS[min(self._empty, len(WAIT_SECONDS) - 1)]
+        idle = int(time.monotonic() - self._idle_since)
+        wait = min(max(idle // 2, FIRST_WAIT_SECONDS), LONGEST_WAIT_SECONDS)
         asked: dict[str, Any] = {"MaxNumberOfMessages": AT_ONCE, "WaitTimeSeconds": wait}
         attempt = ""
         if self._is_fifo:
@@ -132,7 +135,8 @@ class SqsWire:
                 self._unanswered.append(attempt)
             raise
         found = [_delivery(message) for message in answer.get("Messages", ())]
-        self._empty = 0 if found else self._empty + 1
+        if found:
+            self._idle_since = time.monotonic()
         return found
 
     async def _delete(self, ten: Sequence[Delivery]) -> Sequence[Delivery]:
@@ -173,7 +177,7 @@ async def _client(stack: AsyncExitStack, address: queues.Queue, queue: str) -> A
 
     limits = AioConfig(
         connect_timeout=CONNECT_SECONDS,
-        read_timeout=WAIT_SECONDS[-1] + ANSWER_SECONDS,
+        read_timeout=LONGEST_WAIT_SECONDS + ANSWER_SECONDS,
         max_pool_connections=CONNECTIONS,
         retries={"mode": "standard", "total_max_attempts": REQUESTS},
     )
