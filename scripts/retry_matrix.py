@@ -109,6 +109,9 @@ STEPS = """\
 3. **Set aside** needs a decision: [Dead letters](dead-letters.md).
 4. Many at once with one reason is one cause, not many. Repair that first, then release them
    together.
+5. Many that fail also spend the pipeline's error budget: retries then come at the cap's pace, and
+   no more than ten entries are released at once. `headgate budget list` shows it. When the cause
+   is repaired: `headgate budget override PIPELINE --because WHY --for 30m`.
 """
 
 QUEUES = """\

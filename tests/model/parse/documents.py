@@ -24,7 +24,7 @@ def without(value: dict[str, Any]) -> dict[str, Any]:
 
 def record(key: str = "in/a.csv", name: str = "ObjectCreated:Put", **about: Any) -> dict[str, Any]:
     """A record of a notification of S3."""
-    told = {"size": 17, "eTag": MD5, "sequencer": "00663230AB12"}
+    told = {"size": 17, "eTag": MD5, "versionId": None, "sequencer": "00663230AB12"}
     return {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
@@ -51,7 +51,7 @@ def records(*told: Any) -> dict[str, Any]:
     return {"Records": list(told)}
 
 
-def bridged(kind: str = "Object Created", **about: Any) -> dict[str, Any]:
+def bridged(kind: str = "Object Created", /, **about: Any) -> dict[str, Any]:
     """An event of S3 by EventBridge."""
     told = {"key": "in/a.csv", "size": 17, "etag": MD5, "sequencer": "00663230AB12"}
     detail = {"reason": "PutObject", **about.pop("detail", {})}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.model.parse.documents import THEN_AT, blob, cloudevent, grid, one, read, refused
 
+from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, occurrence
 from headgate.model.parse import Handshake
 
@@ -41,6 +42,8 @@ def test_a_rename_is_two_changes():
         as_cloudevent("Microsoft.Storage.BlobRenamed", **urls),
     ):
         gone, there = read(document).records
+        assert isinstance(gone, Envelope)
+        assert isinstance(there, Envelope)
         assert (gone.kind, gone.uri) == ("removed", URI)
         assert (there.kind, there.uri) == ("created", URI.replace("a%20b", "c"))
         assert change_key(gone) != change_key(there)

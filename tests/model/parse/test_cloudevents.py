@@ -116,7 +116,9 @@ def test_what_we_write_the_library_reads(envelope: Envelope):
         assert found.get_subject() == envelope.uri
         assert found.get_time() == envelope.event_time
         assert found.get_type() == f"headgate.object.{envelope.kind}.v1"
-        assert found.get_data()["uri"] == envelope.uri
+        data = found.get_data()
+        assert isinstance(data, dict)
+        assert data["uri"] == envelope.uri
 
 
 @pytest.mark.parametrize("envelope", envelopes(), ids=lambda e: e.provider)

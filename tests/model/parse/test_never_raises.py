@@ -42,10 +42,24 @@ DOCUMENTS: list[Any] = [
     orjson.loads(output_json(one(records(record())))),
     {"event_id": "1", "source": "s3", "bucket": "a", "key": "b", "metadata": {"x": 1}},
 ]
+TIMES = ("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2016-12-31T23:59:60Z")
+TEXTS = (
+    "",
+    "null",
+    "\ufeff",
+    "%00",
+    "%ff",
+    "+",
+    "é",
+    "1e5",
+    "٣",
+    "\u2028",
+    "x" * 2100,
+    "W/",
+    "s3://",
+)
 odd = st.sampled_from(
-    [None, True, 0, -1, 2**63, 2**64 - 1, 1.5, 1e308, "", "null", "\ufeff", "%00", "%ff", "+", "é"]
-    + ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59", "2016-12-31T23:59:60Z"]
-    + ["1e5", "٣", "\u2028", "x" * 2100, [], {}, [[]], {"": {}}, "s3://", "https://a.blob.b/", "W/"]
+    [None, True, 0, -1, 2**63, 2**64 - 1, 1.5, 1e308, [], {}, [[]], {"": {}}, *TIMES, *TEXTS]
 )
 
 
@@ -123,16 +137,12 @@ def test_no_headers_raise(headers: dict[str, str], body: bytes):
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"])
+@pytest.mark.parametrize("time", TIMES)
 def test_a_time_that_is_none_elsewhere_is_refused(document: Any, time: str):
     """The ledger keeps instants: one that has no name in UTC would stop a whole batch."""
     text = orjson.dumps(document).decode()
-    for told in (
-        "2026-05-01T12:00:00.250Z",
-        "2026-05-01T12:00:00Z",
-        "2026-05-01T12:00:00.2500000Z",
-    ):
-        text = text.replace(told, time)
+    for told in ("00.250Z", "00Z", "00.2500000Z", "00.250000Z"):
+        text = text.replace(f"2026-05-01T12:00:{told}", time)
     check(text.encode())
 
 

@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from ..envelope import Envelope, Refused
-from . import azure, cloudevents, eventbridge, gcs, own, s3, sns
+from . import azure, cloudevents, eventbridge, gcs, ordinary, own, s3, sns
 from .result import Bad, Ignored, Parsed, Path, where
 from .shape import bad, unbase64
 from .strict import Document, Problem, load
@@ -69,13 +69,18 @@ class Reading:
 
     def document(self, raw: bytes, path: Path = (), inside: bool = False) -> None:
         """Read these bytes, which stand at `path` of the document that came."""
+        shapes = ANY if self.provider is None else PROVIDERS[self.provider]
+        if inside:
+            shapes = shapes - {"sns"}
+        if len(raw) <= self.limit_bytes and "s3" in shapes and self._trace is None:
+            told = ordinary.envelopes(raw, self.received_at)
+            if told is not None:
+                self.out.records += told
+                return
         read = load(raw, self.limit_bytes)
         if not read.is_json:
             self._refuse(read.problems[0], path)
             return
-        shapes = ANY if self.provider is None else PROVIDERS[self.provider]
-        if inside:
-            shapes = shapes - {"sns"}
         value = read.value
         if isinstance(value, list):
             self._each(cast("list[Any]", value), read, path, (), b"[%b]", self._item(shapes))

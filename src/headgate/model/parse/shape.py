@@ -18,7 +18,7 @@ from .result import Bad, Path, Reason
 T = TypeVar("T")
 
 Text = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Time = Annotated[datetime, Meta(tz=True)]
 
 LONGEST_URI = 2000  # as in `Envelope.uri`
@@ -36,6 +36,7 @@ _REASONS: tuple[tuple[str, Reason], ...] = (
     ("of length >= ", "missing_field"),
     ("of length <= ", "too_long"),
     ("`int` >= ", "out_of_range"),
+    ("`int` <= ", "out_of_range"),
     ("Invalid enum value", "out_of_range"),
     ("surrogate", "lone_surrogate"),
 )
