@@ -16,6 +16,7 @@ from headgate._version import __version__
 
 if TYPE_CHECKING:
     from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
+    from headgate.lambda_function import aws_lambda
     from headgate.library import Pipeline
     from headgate.model.change import Change
     from headgate.model.envelope import Envelope
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from headgate.sources.manifest import Manifest
     from headgate.sources.prefix import Prefix
     from headgate.sources.push import Push
+    from headgate.sources.s3_events import S3Events
     from headgate.sources.schedule import Schedule
     from headgate.sources.sse import ServerSentEvents
     from headgate.sources.webhook import Webhook
@@ -49,11 +51,13 @@ _HOMES = {
     "RetryPlan": "headgate.model.verdict",
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
+    "S3Events": "headgate.sources.s3_events",
     "Schedule": "headgate.sources.schedule",
     "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
     "Webhook": "headgate.sources.webhook",
+    "aws_lambda": "headgate.lambda_function",
     "env": "headgate.model.secret",
     "file": "headgate.model.secret",
 }
@@ -76,12 +80,14 @@ __all__ = [
     "RetryPlan",
     "Retryable",
     "Run",
+    "S3Events",
     "Schedule",
     "ServerSentEvents",
     "Transaction",
     "Unavailable",
     "Webhook",
     "__version__",
+    "aws_lambda",
     "env",
     "file",
 ]

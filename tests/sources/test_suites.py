@@ -8,7 +8,7 @@ import json
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -109,6 +109,7 @@ class Post:
     provider: Provider = "webhook"
     queue = "post"
     dead_letters: str | None = None
+    ack: Literal["admitted", "finalized"] = "admitted"
 
     def __init__(self, fault: str = "") -> None:
         self.fault = fault

@@ -26,6 +26,7 @@ SECTIONS: Sections = {
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
+        "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
         "quarantine": Place(

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequenc
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol, runtime_checkable
+from typing import BinaryIO, Literal, Protocol, runtime_checkable
 
 from .call import Call, Vouched, Web
 from .envelope import Clock, Envelope, Kind, Provider, Refused, Strength
@@ -206,7 +206,9 @@ class Delivery:
 
 
 class Wire(Protocol):
-    """A queue of deliveries. What is not acknowledged comes again."""
+    """A queue of deliveries. What is not acknowledged comes again, after `hidden_seconds`."""
+
+    hidden_seconds: float
 
     async def receive(self) -> Sequence[Delivery]:
         """Wait for deliveries, some seconds at most. Raises `Unavailable`."""
@@ -220,16 +222,27 @@ class Wire(Protocol):
         """Show them again after a while."""
         ...
 
-    async def close(self) -> None: ...
+    async def left(self) -> int:
+        """About how many there still are, with those that others have in hand."""
+        ...
+
+    async def close(self) -> None:
+        """Stop. What was received and is not acknowledged comes again at once."""
+        ...
 
 
 @runtime_checkable
 class Wired(Source, Protocol):
-    """A source that tells through a queue; `queue` names it to `transports.open_wire`."""
+    """A source that tells through a queue; `queue` names it to `transports.open_wire`.
+
+    `ack` says when a message is ours for good: once what it tells is in the ledger, or only when
+    that is done.
+    """
 
     provider: Provider
     queue: str
     dead_letters: str | None
+    ack: Literal["admitted", "finalized"]
 
     def read(self, delivery: Delivery, received_at: datetime) -> Sequence[Envelope | Refused]:
         """What one message tells. One bad record never costs its neighbours. Never raises."""

@@ -32,6 +32,18 @@ DUPLICATE = Signal(
 CONFLICT = Signal(
     "headgate_conflicts_total", "counter", "A known key that came with another payload.", ("queue",)
 )
+IGNORED = Signal(
+    "headgate_messages_ignored_total",
+    "counter",
+    "Records acknowledged and left alone: test events, and what a source's filters leave out.",
+    ("queue",),
+)
+UNACKNOWLEDGED = Signal(
+    "headgate_unacknowledged_total",
+    "counter",
+    "Deliveries that are durable but could not be acknowledged; they come again.",
+    ("queue",),
+)
 STAGE_SECONDS = Signal(
     "processing_latency_seconds", "histogram", "How long a stage of the path took.", ("stage",)
 )
@@ -77,8 +89,9 @@ REQUESTS = Signal(
     ("door", "verdict"),
 )
 SIGNALS: tuple[Signal, ...] = (
-    RECEIVED, DUPLICATE, CONFLICT, STAGE_SECONDS, RETRIES, DEAD, SETTLED, FENCED,
-    COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS, REQUESTS,
+    RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, RETRIES, DEAD, SETTLED,
+    FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS,
+    REQUESTS,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

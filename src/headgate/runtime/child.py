@@ -98,7 +98,7 @@ class Child:
             hearing: list[Listener] = []
             for pipeline in pipelines:
                 at = await station.register(db, pipeline)
-                hearing += listeners(db, pipeline, at)
+                hearing += listeners(db, pipeline, at, self.job.tuning)
 
             def told() -> None:
                 quiet = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
@@ -111,6 +111,8 @@ class Child:
             done, _ = await asyncio.wait({stopped, *tasks}, return_when=asyncio.FIRST_COMPLETED)
             for task in [stopped, *tasks]:
                 task.cancel()
+            # A listener may have something in hand that it has to give back.
+            await asyncio.gather(stopped, *tasks, return_exceptions=True)
             for task in done - {stopped}:
                 task.result()
 

@@ -30,7 +30,7 @@ async def run(
     install(Guard(tuning.egress_allow))
     station.check_sources(pipelines)
     opened = await station.paths(db, pipelines, tuning)
-    hearing = [h for path in opened for h in listeners(db, path.declared, path.at)]
+    hearing = [h for path in opened for h in listeners(db, path.declared, path.at, tuning)]
     worker = Worker(db, opened, tuning, name="inline")
     sweeper = Sweeper(db, tuning)
     working = asyncio.create_task(worker.run())

@@ -138,6 +138,11 @@ class Settings:
         4, "Handlers that run at once in a worker: threads, or tasks when `async`.", whole(1, 1024)
     )
     batch_max: int = setting(1000, "Entries finalized by one commit, at most.", whole(1, 10_000))
+    backlog_max: int = setting(
+        100_000,
+        "Entries of a pipeline that are ready, at which its queues are not received from.",
+        whole(1, 1_000_000_000),
+    )
     poll_seconds: float = setting(
         0.1,
         "How long an idle worker that was told nothing waits before it looks, at most.",
