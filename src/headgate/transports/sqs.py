@@ -36,6 +36,8 @@ CONNECTIONS = 50
 ACK_TRIES = 4
 FIRST_PAUSE_SECONDS = 0.1
 DEFAULT_HIDDEN_SECONDS = 30.0
+_STANDARD = ["ApproximateReceiveCount", "SentTimestamp", "DeadLetterQueueSourceArn"]
+_FIFO = [*_STANDARD, "MessageGroupId", "SequenceNumber", "MessageDeduplicationId"]
 _COUNTS = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -126,7 +128,7 @@ class SqsWire:
         try:
             answer = await self._ask(
                 "receive_message",
-                MessageSystemAttributeNames=["All"],
+                MessageSystemAttributeNames=_FIFO if self._is_fifo else _STANDARD,
                 MessageAttributeNames=["All"],
                 **asked,
             )
