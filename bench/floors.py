@@ -27,6 +27,7 @@ CEILINGS = {
     "one_process_latency_p50_multiple": (2.2, "×"),
     "one_process_latency_p99": (10.0, "ms"),
     "large_file_peak": (200.0, "MB"),
+    "parse": (10.0, "µs"),
     "help": (100.0, "ms"),
     "embedded_first_start": (1.0, "s"),
     "embedded_later_start": (0.2, "s"),

@@ -29,6 +29,8 @@ FIGURES = {
     ),
     "one_process_latency_p99": ("one process, 99 % are quicker than", "latency"),
     "large_file_peak": ("memory for a file of 1 GiB, at its peak", "large_file"),
+    "parse": ("reading a record of an S3 notification", "parse"),
+    "parse_general": ("the same, with its names in another order", "parse"),
     "help": ("`headgate --help`, less the interpreter", "help"),
     "embedded_first_start": ("embedded server, first start", "embedded"),
     "embedded_later_start": ("embedded server, later start", "embedded"),

@@ -21,6 +21,7 @@ SECTIONS: Sections = {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
+        "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
     },

@@ -14,7 +14,7 @@ from ..envelope import Envelope, Kind, Strength
 from ..uri import normal_uri, split_uri
 from .etag import etag
 from .result import Bad, Handshake, Ignored, Path
-from .shape import Count, Text, Time, fitting, shaped
+from .shape import Count, Text, Time, fitting, shaped, timely
 
 VALIDATION = "Microsoft.EventGrid.SubscriptionValidationEvent"
 CREATED = "Microsoft.Storage.BlobCreated"
@@ -172,7 +172,7 @@ def _change(
         strength=strength,
         size=blob.contentLength if kind == "created" else None,
         content_type=blob.contentType or None,
-        event_time=time or received_at,
+        event_time=timely(time, path) if time else received_at,
         clock="producer" if time else "received",
         received_at=received_at,
         sequence=blob.sequencer or None,

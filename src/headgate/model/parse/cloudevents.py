@@ -18,13 +18,13 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from ..envelope import Envelope, ordinal
+from ..output import is_trace
 from ..uri import quoted
 from .result import Bad, Path
-from .shape import Text, Time, fitting, shaped, unbase64
+from .shape import Text, Time, fitting, shaped, timely, unbase64
 
 OWN = "headgate.object."  # the beginning of the types we write
 _JSON = re.compile(r"(?i)\s*[^/]+/(?:json|[^;]+\+json)\s*(?:;.*)?").fullmatch
-_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
 
 
 class _Event(msgspec.Struct):
@@ -82,18 +82,19 @@ def binary(headers: Mapping[str, str], content: bytes) -> CloudEvent:
     for header, value in headers.items():
         name = header.lower()
         if name == "content-type":
-            context["datacontenttype"] = value
+            context["datacontenttype"] = _plain(value.encode(errors="surrogatepass"), (name,))
         elif name.startswith("ce-"):
-            context[name.removeprefix("ce-")] = _unquoted(value, (name,))
+            quoted_bytes = value.encode(errors="surrogatepass")
+            context[name.removeprefix("ce-")] = _plain(unquote_to_bytes(quoted_bytes), (name,))
     context.pop("data", None)
     context.pop("data_base64", None)
     return CloudEvent(_checked(context, ()), None, content)
 
 
-def _unquoted(value: str, path: Path) -> str:
+def _plain(value: bytes, path: Path) -> str:
     try:
-        text = unquote_to_bytes(value.encode()).decode()
-    except UnicodeError:
+        text = value.decode()
+    except UnicodeDecodeError:
         raise Bad("invalid_utf8", path, "unquoted, it is no UTF-8") from None
     if "\0" in text:
         raise Bad("nul", path, "unquoted, there is a NUL in it")
@@ -117,7 +118,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
     for name in ("subject", "dataschema", "source"):
         if value := getattr(told, name):
             metadata[name] = value
-    if told.traceparent and not _TRACE(told.traceparent):
+    if told.traceparent and not is_trace(told.traceparent):
         metadata["traceparent"] = told.traceparent
     return Envelope(
         event_id=told.id,
@@ -127,7 +128,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
         uri=fitting(f"cloudevent:{quoted(told.source)}/{about}", (*path, "subject")),
         size=None if event.content is None else len(event.content),
         content_type=told.datacontenttype or (None if event.value is None else "application/json"),
-        event_time=told.time or received_at,
+        event_time=timely(told.time, (*path, "time")) if told.time else received_at,
         clock="producer" if told.time else "received",
         received_at=received_at,
         sequence=_sequence(told, path),
@@ -140,7 +141,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
 
 def trace(told: _Event) -> str | None:
     """The trace context of the distributed tracing extension."""
-    return told.traceparent if told.traceparent and _TRACE(told.traceparent) else None
+    return told.traceparent if told.traceparent and is_trace(told.traceparent) else None
 
 
 def _sequence(told: _Event, path: Path) -> str | None:

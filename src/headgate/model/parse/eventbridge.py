@@ -10,7 +10,7 @@ import msgspec
 from ..envelope import Envelope
 from .result import Bad, Ignored, Path
 from .s3 import Fate, Object, change
-from .shape import Count, Text, Time, shaped
+from .shape import Count, Text, Time, shaped, timely
 
 OTHER = (
     "Object Restore Initiated",
@@ -82,11 +82,12 @@ def envelope(event: Any, received_at: datetime, path: Path) -> Envelope:
         raise Bad("unknown_version", (*path, "version"), text)
     told = shaped(event, _Event, path)
     detail, thing = told.detail, told.detail.object
+    at = timely(told.time, (*path, "time"))
     source, fate = _happened(detail, told.detail_type == "Object Created")
     about = Object(thing.key, thing.size, thing.etag, thing.version_id, thing.sequencer)
     try:
         return change(
-            told.id, source, fate, detail.bucket.name, about, told.time, received_at, told.region
+            told.id, source, fate, detail.bucket.name, about, at, received_at, told.region
         )
     except Bad as error:
         # It speaks of a notification's `s3`.

@@ -18,7 +18,7 @@ from ..envelope import Clock, Envelope, ordinal
 from ..uri import object_uri
 from .etag import etag
 from .result import Bad, Ignored, Path
-from .shape import Text, Time, fitting, instant, shaped
+from .shape import Text, Time, fitting, instant, shaped, timely
 
 # What happened → is the object there, is it gone, or is it about something else?
 KINDS = {
@@ -194,7 +194,7 @@ def _change(
         strength="none" if removed else "immutable",
         size=None if about.size is None else int(about.size),
         content_type=about.contentType,
-        event_time=event_time,
+        event_time=timely(event_time, path),
         clock=clock,
         received_at=received_at,
         # It goes after it came, and before the next one comes.

@@ -16,13 +16,13 @@ import msgspec
 
 from ..envelope import Detector, Envelope, Provider
 from ..identity import change_key
+from ..output import is_trace
 from ..uri import PROVIDERS, SCHEMES, normal_uri, object_uri, split_uri
 from .etag import etag
 from .result import Bad, Path
-from .shape import bad, fitting, instant, shaped
+from .shape import bad, fitting, instant, shaped, timely
 
 _REMOVED = re.compile(r"(?i)remove|delet|expir").search
-_TRACE_ID = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
 
 
 class _Derived(msgspec.Struct):
@@ -32,14 +32,6 @@ class _Derived(msgspec.Struct):
     key: str | None = None
     trace_id: str | None = None
     idempotency_key: str | None = None
-
-
-def trace_id(envelope: Envelope) -> str | None:
-    """The id of the trace an envelope belongs to."""
-    if envelope.trace and (found := _TRACE_ID(envelope.trace)):
-        return found[1]
-    told = envelope.metadata.get("trace_id")
-    return told if isinstance(told, str) else None
 
 
 def envelope(document: dict[str, Any], received_at: datetime, path: Path) -> Envelope:
@@ -60,10 +52,12 @@ def envelope(document: dict[str, Any], received_at: datetime, path: Path) -> Env
         fields["event_time"] = told_at or received_at
         fields["clock"] = "notification" if told_at else "received"
     fields["received_at"] = received_at
-    if derived.trace_id and not (isinstance(t := fields.get("trace"), str) and _TRACE_ID(t)):
+    trace = fields.get("trace")
+    if derived.trace_id and not (isinstance(trace, str) and is_trace(trace)):
         metadata.setdefault("trace_id", derived.trace_id)
     try:
         made = msgspec.convert(fields, Envelope)
+        timely(made.event_time, (*path, "event_time"))
         if derived.idempotency_key and derived.idempotency_key != change_key(made).hex():
             metadata.setdefault("sender_key", derived.idempotency_key)
             made = msgspec.structs.replace(made, metadata=metadata)

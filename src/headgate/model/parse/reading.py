@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 from ..envelope import Envelope, Refused
-from . import azure, cloudevents, eventbridge, gcs, own, s3, sns
+from . import azure, cloudevents, eventbridge, gcs, ordinary, own, s3, sns
 from .result import Bad, Ignored, Parsed, Path, where
 from .shape import bad, unbase64
 from .strict import Document, Problem, load
@@ -69,20 +69,28 @@ class Reading:
 
     def document(self, raw: bytes, path: Path = (), inside: bool = False) -> None:
         """Read these bytes, which stand at `path` of the document that came."""
+        shapes = ANY if self.provider is None else PROVIDERS[self.provider]
+        if inside:
+            shapes = shapes - {"sns"}
+        if len(raw) <= self.limit_bytes and "s3" in shapes and self._trace is None:
+            told = ordinary.envelopes(raw, self.received_at)
+            if told is not None:
+                self.out.records += told
+                return
         read = load(raw, self.limit_bytes)
         if not read.is_json:
             self._refuse(read.problems[0], path)
             return
-        shapes = ANY if self.provider is None else PROVIDERS[self.provider]
-        if inside:
-            shapes = shapes - {"sns"}
         value = read.value
         if isinstance(value, list):
             self._each(cast("list[Any]", value), read, path, (), b"[%b]", self._item(shapes))
             return
         shape = shape_of(value)
         if shape is None or shape not in shapes:
-            self._unknown(value, shape, path)
+            for problem in read.problems[:1]:
+                self._refuse(problem, path)
+                return
+            self._unknown(shape, path)
         elif shape == "s3":
             self._records(value, read, path)
         else:
@@ -99,7 +107,7 @@ class Reading:
             self._cloudevent(event, path, lambda: self._loaded(self.raw, (*path, "data")))
 
         if self.provider is not None and "cloudevents" not in PROVIDERS[self.provider]:
-            self._unknown(None, "cloudevents", ())
+            self._unknown("cloudevents", ())
         else:
             self._try(read, None, (), self.raw)
 
@@ -268,7 +276,7 @@ class Reading:
         said = where((*path, *problem.path))
         self.out.records.append(Refused(problem.reason, said, problem.text, self.raw))
 
-    def _unknown(self, value: Any, shape: str | None, path: Path) -> None:
+    def _unknown(self, shape: str | None, path: Path) -> None:
         error = _unknown_shape(shape, path, self.provider)
         self._refuse(Problem(error.reason, (), error.text), path)
 

@@ -6,10 +6,9 @@ are no versions. A sequencer orders the changes of one key.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, cast
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -18,7 +17,7 @@ from ..envelope import Envelope, Kind, Strength
 from ..uri import object_uri
 from .etag import etag
 from .result import Bad, Ignored, Path
-from .shape import Count, Text, Time, fingerprinted, fitting, shaped
+from .shape import Count, Text, Time, fingerprinted, fitting, shaped, timely
 
 # About an object, but not about its content. The part behind the group is left out: any of them.
 OTHER = (
@@ -54,12 +53,14 @@ Fate = Literal["created", "marked", "removed"]
 _HEX = "0123456789ABCDEF"
 _MD5 = "0123456789abcdef"
 _LONGEST_SEQUENCER = 128
-_REQUEST = "x-amz-request-id"
+REQUEST = "x-amz-request-id"
 _KEY = ("s3", "object", "key")
 _SEQUENCER = ("s3", "object", "sequencer")
 
 
-class _Bucket(msgspec.Struct):
+class Bucket(msgspec.Struct):
+    """A bucket by its name."""
+
     name: Text
 
 
@@ -74,8 +75,27 @@ class Object(msgspec.Struct):
 
 
 class _About(msgspec.Struct):
-    bucket: _Bucket
+    bucket: Bucket
     object: Object
+
+
+class About(Protocol):
+    @property
+    def bucket(self) -> Bucket: ...
+    @property
+    def object(self) -> Object: ...
+
+
+class Record(Protocol):
+    """What is read of a record, however it was typed."""
+
+    eventVersion: str
+    eventSource: str
+    eventName: str
+    awsRegion: str | None
+
+    @property
+    def s3(self) -> About: ...
 
 
 class _Record(msgspec.Struct):
@@ -92,7 +112,11 @@ def envelopes(records: list[Any], received_at: datetime) -> list[Envelope] | Non
     """All records at once; None when one of them is anything but an ordinary change."""
     try:
         typed = msgspec.convert(records, list[_Record])
-        return [_envelope(record, received_at) for record in typed]
+        ids = [_request(r) or r.s3.object.sequencer for r in typed]
+        if None in ids or "" in ids:
+            return None
+        told = zip(typed, cast("list[str]", ids), strict=True)
+        return [made(r, event_id, r.eventTime, received_at) for r, event_id in told]
     except (msgspec.ValidationError, Bad, Ignored):
         return None
 
@@ -101,15 +125,19 @@ def envelope(record: Any, received_at: datetime, path: Path) -> Envelope:
     """One record. Raises `Bad` and `Ignored`."""
     typed = shaped(record, _Record, path)
     try:
-        return _envelope(typed, received_at, lambda: fingerprinted(record))
+        event_id = _request(typed) or typed.s3.object.sequencer or fingerprinted(record)
+        return made(typed, event_id, typed.eventTime, received_at)
     except Bad as error:
         raise Bad(error.reason, (*path, *error.path), error.text) from None
 
 
-def _envelope(
-    r: _Record, received_at: datetime, last_id: Callable[[], str] | None = None
-) -> Envelope:
-    """Every delivery pays for this: no path is made up before something is wrong."""
+def _request(r: _Record) -> str | None:
+    found = r.responseElements.get(REQUEST) if r.responseElements else None
+    return found if isinstance(found, str) else None
+
+
+def made(r: Record, event_id: str, event_time: datetime, received_at: datetime) -> Envelope:
+    """The envelope of a record. Every delivery pays for this: no path is made up in advance."""
     if r.eventVersion[:2] != "2.":
         text = f"version {r.eventVersion[:40]!r}; 2.x is understood"
         raise Bad("unknown_version", ("eventVersion",), text)
@@ -118,17 +146,13 @@ def _envelope(
     source, fate = named(r.eventName)
     if fate is None:
         raise _without_content(r.eventName, source)
+    if not 1 < event_time.year < 9999:
+        timely(event_time, ("eventTime",))
     told = r.s3.object
-    request = r.responseElements.get(_REQUEST) if r.responseElements else None
-    event_id = request if isinstance(request, str) and request else told.sequencer
-    if not event_id:
-        if last_id is None:
-            raise Bad("missing_field", ("responseElements", _REQUEST), "there is no id")
-        event_id = last_id()
     if "%" in told.key or "+" in told.key:
         told.key = unquoted(told.key, _KEY)
     return change(
-        event_id, source, fate, r.s3.bucket.name, told, r.eventTime, received_at, r.awsRegion
+        event_id, source, fate, r.s3.bucket.name, told, event_time, received_at, r.awsRegion
     )
 
 

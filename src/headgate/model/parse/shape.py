@@ -18,7 +18,7 @@ from .result import Bad, Path, Reason
 T = TypeVar("T")
 
 Text = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Time = Annotated[datetime, Meta(tz=True)]
 
 LONGEST_URI = 2000  # as in `Envelope.uri`
@@ -36,6 +36,7 @@ _REASONS: tuple[tuple[str, Reason], ...] = (
     ("of length >= ", "missing_field"),
     ("of length <= ", "too_long"),
     ("`int` >= ", "out_of_range"),
+    ("`int` <= ", "out_of_range"),
     ("Invalid enum value", "out_of_range"),
     ("surrogate", "lone_surrogate"),
 )
@@ -56,15 +57,26 @@ def bad(error: msgspec.ValidationError, path: Path) -> Bad:
     steps = tuple(int(n) if n else name for name, n in _STEP.findall(told))
     if named := _NAMED.search(text):
         steps = (*steps, named[1])
-    reason: Reason = next((r for mark, r in _REASONS if mark in text), "wrong_type")
-    if reason == "too_long" and steps[-1:] == ("uri",):
-        reason = "uri_too_long"
-    return Bad(reason, (*path, *steps), text)
+    return Bad(_reason(text, steps), (*path, *steps), text)
+
+
+def _reason(text: str, steps: Path) -> Reason:
+    for mark, reason in _REASONS:
+        if mark in text:
+            return "uri_too_long" if reason == "too_long" and steps[-1:] == ("uri",) else reason
+    return "wrong_type"
 
 
 def instant(value: Any, path: Path) -> datetime:
     """A time with its zone, as RFC 3339 writes it."""
-    return shaped(value, cast("type[datetime]", Time), path)
+    return timely(shaped(value, cast("type[datetime]", Time), path), path)
+
+
+def timely(time: datetime, path: Path) -> datetime:
+    """The time, which must be one in every time zone."""
+    if 1 < time.year < 9999:
+        return time
+    raise Bad("bad_time", path, "the first and the last year of the calendar are none")
 
 
 def fitting(uri: str, path: Path) -> str:

@@ -5,15 +5,13 @@ Whether a message is from SNS at all is decided by its signature, by whoever rec
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import msgspec
 
+from ..output import is_trace
 from .result import Bad, Confirmation, Path
 from .shape import Text, shaped
-
-_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
 
 
 class Notification(msgspec.Struct):
@@ -29,7 +27,7 @@ class Notification(msgspec.Struct):
         """The trace context, when the publisher attached it."""
         told = (self.MessageAttributes or {}).get("traceparent")
         value = told.get("Value") if isinstance(told, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return value if isinstance(value, str) and _TRACE(value) else None
+        return value if isinstance(value, str) and is_trace(value) else None
 
 
 class _Question(msgspec.Struct):
