@@ -19,7 +19,7 @@ endif
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
 demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
@@ -28,6 +28,11 @@ demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 .PHONY: test
 test: $(READY) $(AWS_READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=2 at a time)
 	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+.PHONY: test-services
+test-services: $(READY) ## The same suites against further servers, installed into .services
+	@scripts/services
+	$(BIN)/pytest $(ARGS) tests/services/*.py
 
 .PHONY: check
 check: lint types layers docs ## Everything that can be said without running it: lint, types, layers, docs

@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from headgate.library import Pipeline
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
+    from headgate.model.secret import env, file
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
+    from headgate.sources.http import Http
     from headgate.sources.s3_events import S3Events
+    from headgate.sources.sse import ServerSentEvents
 
 _HOMES = {
     "Artifact": "headgate.model.object",
@@ -29,6 +32,7 @@ _HOMES = {
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
+    "Http": "headgate.sources.http",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
     "Pipeline": "headgate.library",
@@ -37,8 +41,11 @@ _HOMES = {
     "Retryable": "headgate.errors",
     "Run": "headgate.model.object",
     "S3Events": "headgate.sources.s3_events",
+    "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
+    "env": "headgate.model.secret",
+    "file": "headgate.model.secret",
 }
 
 __all__ = [
@@ -47,6 +54,7 @@ __all__ = [
     "Directory",
     "Envelope",
     "HeadgateError",
+    "Http",
     "Object",
     "Permanent",
     "Pipeline",
@@ -55,9 +63,12 @@ __all__ = [
     "Retryable",
     "Run",
     "S3Events",
+    "ServerSentEvents",
     "Transaction",
     "Unavailable",
     "__version__",
+    "env",
+    "file",
 ]
 
 

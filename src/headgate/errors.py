@@ -53,7 +53,10 @@ class Retryable(HeadgateError):
 
 
 class Unavailable(Retryable):
-    """The other side is down or throttling. Retried at the cap's pace until the budget is spent."""
+    """The other side is down or throttling. Retried at the cap's pace until the budget is spent.
+
+    `delay_seconds` is how long it asked to be left alone, if it did (`Retry-After`).
+    """
 
     reason = "unavailable"
 
@@ -64,9 +67,11 @@ class Unavailable(Retryable):
         upstream: str | None = None,
         reason: str | None = None,
         hint: str | None = None,
+        delay_seconds: float | None = None,
     ) -> None:
         super().__init__(message, reason=reason, hint=hint)
         self.upstream = upstream
+        self.delay_seconds = delay_seconds
 
 
 class LedgerUnavailable(Unavailable):

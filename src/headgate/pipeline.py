@@ -86,6 +86,7 @@ class Path:
     ) -> None:
         self.declared = declared
         self.at = at
+        self.slowed = False  # its error budget is spent
         self._db = db
         self._store = store
         self._around = Around(
@@ -210,6 +211,8 @@ class Path:
             claim.sequence, claim.event_time, claim.id, head.sequence, head.event_time, head.seen
         ):
             return Skipped("stale")
+        if claim.superseded:
+            return Skipped("superseded")
         if not claim.removed:
             return None
         if head is None or head.removed:
@@ -354,6 +357,7 @@ class Path:
             now=database_now(claim, began),
             plan=self.declared.retry or plan_of(claim.envelope().detector),
             chance=random.random(),
+            slowed=self.slowed,
         )
         return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])
 

@@ -58,7 +58,8 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
             "SELECT * FROM headgate.receive(1::smallint, 's', 100, $1::bytea[], $2::text[],"
             " array_fill(now(), ARRAY[100]), array_fill(now(), ARRAY[100]),"
             " array_fill(1::bigint, ARRAY[100]), array_fill(false, ARRAY[100]),"
-            " array_fill(NULL::text, ARRAY[100]), $2::text[], $1::bytea[], $1::bytea[], NULL)",
+            " array_fill(NULL::text, ARRAY[100]), $2::text[], $1::bytea[], $1::bytea[], NULL,"
+            " NULL)",
             keys,
             texts,
         )

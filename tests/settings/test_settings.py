@@ -80,13 +80,21 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "log_level": "debug",
         "metrics_host": "::1",
         "crash_at": "before:claim:3",
+        "egress_allow": "files.example:8080, .internal.example, 10.1.0.0/16",
         "pooler": "true",
         "allow_unsafe_database": "on",
         "heartbeat_seconds": "10",
         "max_envelope_bytes": "4096",
+        "cache_folder": "/srv/copies",
+        "cache_bytes": "1048576",
         "grace_seconds": "90000",
     }
-    values = {name: values.get(name, "60") for name in DECLARED} | {"schema": "s", "env": "dev"}
+    values = {name: values.get(name, "60") for name in DECLARED} | {
+        "schema": "s",
+        "env": "dev",
+        "error_budget": "0.5",
+        "incident_hook": "page someone",
+    }
     by_environment = load(tmp_path, {variable(name): value for name, value in values.items()})
     text = "".join(f'{name} = "{value}"\n' for name, value in values.items() if not value.isdigit())
     text += "".join(f"{name} = {value}\n" for name, value in values.items() if value.isdigit())

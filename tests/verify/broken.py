@@ -271,6 +271,11 @@ BROKEN = [
         sql="UPDATE headgate.work SET subject = 7;" + _CLAIM.format(after="1 hour") + "> 0",
     ),
     Broken(
+        "a partition counts what nobody has claimed",
+        {"partition_miscounted"},
+        sql="INSERT INTO headgate.part VALUES (1, 7, 3)",
+    ),
+    Broken(
         "an admission was counted twice",
         {"counter_mismatch"},
         sql="UPDATE headgate.tally SET admitted = admitted + 1, received = received + 1"

@@ -62,7 +62,7 @@ async def finalize_again(world: World) -> None:
     async with world.db.transaction() as link:
         batch = await link.fetchval(journal.Q.next_batch)
         line = journal.Line(p["entry"], 2, Status.FINALIZED, 2, 1, None, steps, None, shown)
-        await journal.seal(link, batch, [line])
+        await journal.seal(link, p["pipeline"], batch, [line])
 
 
 async def delete_an_artifact(world: World) -> None:

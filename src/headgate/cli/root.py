@@ -30,6 +30,7 @@ SECTIONS: Sections = {
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",
         ),
+        "budget": Place("headgate.cli.budget:budget", "Whose attempts fail too often; go on."),
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),

@@ -44,7 +44,7 @@ async def park(link: Link, pipeline: int, deployment: int, admitted: Sequence[As
     rows.sort(key=lambda row: row["id"])
     asides: list[quarantine.Aside] = []
     lines: list[journal.Line] = []
-    for entry, subject, key in rows:
+    for entry, subject, key, part in rows:
         aside = why[key]
         said, data = aside.verdict, aside.envelope.data
         content = None if data is None else hashlib.sha256(data).digest()
@@ -60,10 +60,11 @@ async def park(link: Link, pipeline: int, deployment: int, admitted: Sequence[As
                 aside.preview,
                 content,
                 None,
+                part,
             )
         )
         doc = orjson.dumps({"error": said.error, "class": said.classed})
         lines.append(journal.Line(entry, 1, Status.QUARANTINED, 1, None, said.reason, _STEPS, doc))
     await quarantine.enter(link, pipeline, deployment, asides)
     batch = await link.fetchval(journal.Q.next_batch)
-    await journal.seal(link, batch, lines)
+    await journal.seal(link, pipeline, batch, lines)

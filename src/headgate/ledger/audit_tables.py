@@ -11,7 +11,7 @@ Q = queries.load(__file__)
 
 async def check(link: Link, findings: Findings, progress: Progress) -> None:
     """Each question is one statement over whole tables."""
-    checks = (_dangling, _deployments, _heads, _leases, _subjects, _counters)
+    checks = (_dangling, _deployments, _heads, _leases, _subjects, _partitions, _counters)
     for done, one in enumerate(checks, 1):
         await one(link, findings)
         progress("tables", done, len(checks))
@@ -68,6 +68,14 @@ async def _subjects(link: Link, findings: Findings) -> None:
             "subject_claimed_twice",
             f"entries {', '.join(map(str, entries))} of subject {subject} are claimed at once",
             entry=entry,
+        )
+
+
+async def _partitions(link: Link, findings: Findings) -> None:
+    for pipeline, part, busy, claimed in await link.fetch(Q.partitions):
+        findings.found(
+            "partition_miscounted",
+            f"partition {part} of pipeline {pipeline} counts {busy} claimed entries of {claimed}",
         )
 
 

@@ -59,6 +59,16 @@ ORDER BY w.id LIMIT 1001
 SELECT w.subject, min(w.id) AS entry, array_agg(w.id ORDER BY w.id) AS entries FROM headgate.work w
 WHERE w.worker IS NOT NULL GROUP BY w.pipeline, w.subject HAVING count(*) > 1 LIMIT 1001
 
+-- name: partitions
+-- Partitions whose count of claimed entries is not what is claimed.
+SELECT coalesce(b.pipeline, w.pipeline) AS pipeline, coalesce(b.part, w.part) AS part,
+       coalesce(b.busy, 0) AS busy, coalesce(w.n, 0) AS claimed
+FROM headgate.part b FULL JOIN (
+    SELECT o.pipeline, o.part, count(*) AS n FROM headgate.work o
+    WHERE o.part IS NOT NULL AND o.worker IS NOT NULL GROUP BY o.pipeline, o.part) w
+    ON w.pipeline = b.pipeline AND w.part = b.part
+WHERE coalesce(b.busy, 0) <> coalesce(w.n, 0) LIMIT 1001
+
 -- name: counters
 -- What was counted on the way in, beside what is there. Repeats inside one batch are counted as
 -- duplicates and have no redelivery row, so those may be fewer, never more.

@@ -75,6 +75,7 @@ HINTS: dict[str, str] = {
     "state_mismatch": _WRITER,
     "store_unreadable": "Run verify where the store can be read, with the rights to read it.",
     "subject_claimed_twice": _WRITER,
+    "partition_miscounted": _WRITER,
     "version_broken": _RESTORE,
     "worker_unknown": _RESTORE,
 }

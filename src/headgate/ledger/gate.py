@@ -25,11 +25,12 @@ CLAIM = "SELECT * FROM headgate.claim($1, $2, $3, $4, $5)"
 LEAVE = "SELECT batch, held FROM headgate.leave($1, $2, $3::bigint[], $4::int[])"
 STAY = (
     "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[],"
-    " $6::smallint[], $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[])"
+    " $6::smallint[], $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[],"
+    " $11::bigint[])"
 )
 
 
-_HEAD = 18  # where the columns of the head begin in what claim() answers
+_HEAD = 20  # where the columns of the head begin in what claim() answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,8 @@ class Claim:
     sequence: str | None
     document: bytes
     data: bytes | None
+    part: int | None
+    superseded: bool
 
     @property
     def claimed_at(self) -> datetime:
@@ -113,6 +116,7 @@ class Held:
     first_at: datetime | None
     claimed_at: datetime | None
     upstream: int | None
+    part: int | None
     detector: Detector
 
 
@@ -129,6 +133,7 @@ class Stay:
     due_at: datetime | None
     first_at: datetime | None
     upstream: int | None
+    part: int | None
 
     @classmethod
     def of(
@@ -137,7 +142,16 @@ class Stay:
         # Without a charged attempt the budget has not begun.
         first_at = held.first_at if attempts + deaths > 0 else None
         return cls(
-            held.id, held.subject, held.fence, attempts, deaths, alone, due_at, first_at, None
+            held.id,
+            held.subject,
+            held.fence,
+            attempts,
+            deaths,
+            alone,
+            due_at,
+            first_at,
+            None,
+            held.part,
         )
 
 
@@ -185,6 +199,7 @@ async def stay(link: Link, pipeline: int, rows: Sequence[Stay]) -> None:
             [r.due_at for r in rows],
             [r.first_at for r in rows],
             [r.upstream for r in rows],
+            [r.part for r in rows],
         )
 
 

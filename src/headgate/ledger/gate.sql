@@ -27,7 +27,7 @@ RETURNS TABLE (
     id bigint, fence int, attempts smallint, deaths smallint, alone boolean, subject bigint,
     first_at timestamptz, claimed float8, waited boolean, upstream bigint,
     key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
-    sequence text, envelope bytea, data bytea,
+    sequence text, envelope bytea, data bytea, part bigint, superseded boolean,
     head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
     head_sequence text, head_event_time timestamptz, head_seen bigint)
 LANGUAGE plpgsql AS $$
@@ -37,6 +37,8 @@ DECLARE
     due    tid[];
     fresh  tid[];
     single boolean := false;
+    held   record;
+    tokens float8;
 BEGIN
     PERFORM pg_advisory_xact_lock(1751606887, p);
     -- A claim need not survive a crash of the server by itself: settling flushes it along, and
@@ -52,6 +54,10 @@ BEGIN
         RAISE EXCEPTION 'worker % holds no lease', w USING ERRCODE = 'HG001';
     END IF;
 
+    SELECT l.per_partition, l.coalesce_seconds, l.retries_per_second INTO held
+    FROM headgate.pipeline l WHERE l.id = p;
+    tokens := headgate.retry_tokens(p, held.retries_per_second, now_at);
+
     IF idle THEN
         due := ARRAY(
             SELECT o.ctid FROM headgate.work o
@@ -64,7 +70,8 @@ BEGIN
         single := cardinality(due) > 0;
     END IF;
     IF NOT single THEN
-        -- Retries take at most half, so that they cannot starve what is new.
+        -- Retries take at most half, so that they cannot starve what is new, and no more than
+        -- their rate allows, so that ten thousand failures do not come back all at once.
         due := ARRAY(
             SELECT o.ctid FROM headgate.work o
             WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND NOT o.alone
@@ -73,7 +80,11 @@ BEGIN
                 SELECT FROM headgate.work b
                 WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
-            ORDER BY o.due_at LIMIT greatest(n / 2, 1) FOR UPDATE SKIP LOCKED);
+            ORDER BY o.due_at LIMIT least(greatest(n / 2, 1), floor(tokens)::int)
+            FOR UPDATE SKIP LOCKED);
+        IF cardinality(due) > 0 THEN
+            PERFORM headgate.spend_retries(p, tokens - cardinality(due), now_at);
+        END IF;
         -- While something is down, one entry at a time goes and looks.
         due := due || ARRAY(
             SELECT o.ctid FROM headgate.work o
@@ -91,7 +102,8 @@ BEGIN
                 ORDER BY u.upstream, u.due_at LIMIT greatest(n - cardinality(due), 0)))
               AND o.pipeline = p
             FOR UPDATE SKIP LOCKED);
-        fresh := ARRAY(
+        IF held.per_partition IS NULL AND held.coalesce_seconds IS NULL THEN
+          fresh := ARRAY(
             SELECT o.ctid FROM headgate.work o
             WHERE o.pipeline = p AND o.id >= floor_id AND o.worker IS NULL AND o.due_at IS NULL
               AND NOT EXISTS (
@@ -99,6 +111,14 @@ BEGIN
                 WHERE b.subject = o.subject AND b.id <> o.id
                   AND (b.worker IS NOT NULL OR (b.id < o.id AND coalesce(b.due_at, now_at) <= now_at)))
             ORDER BY o.pipeline, o.id LIMIT greatest(n - cardinality(due), 0));
+        ELSE
+          fresh := headgate.held_back(
+            p, greatest(n - cardinality(due), 0), held.per_partition, held.coalesce_seconds, now_at);
+        END IF;
+    END IF;
+    IF held.per_partition IS NOT NULL THEN
+        due := headgate.within_partitions(p, due || fresh, held.per_partition);
+        fresh := '{}';
     END IF;
 
     RETURN QUERY
@@ -110,7 +130,9 @@ BEGIN
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            nullif(t.first_at, now_at), extract(epoch FROM now_at)::float8, t.due_at IS NOT NULL, t.upstream,
-           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data,
+           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, t.part,
+           held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
+               AND headgate.superseded(t.subject, e.id, e.uri, e.sequence, e.event_time),
            h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id
     FROM taken t
     CROSS JOIN LATERAL (
@@ -132,6 +154,8 @@ END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin 
 CREATE OR REPLACE FUNCTION headgate.leave(
     p smallint, w int, ids bigint[], fences int[], OUT batch bigint, OUT held bigint[])
 LANGUAGE plpgsql AS $$
+DECLARE
+    parts bigint[];
 BEGIN
     batch := nextval('headgate.batch');
     WITH gone AS (
@@ -142,8 +166,16 @@ BEGIN
                 SELECT x.ctid FROM headgate.work x
                 WHERE x.pipeline = p AND x.id = t.id AND x.fence = t.fence AND x.worker = w
                 OFFSET 0) AS o))
-        RETURNING g.id)
-    SELECT coalesce(array_agg(g.id), '{}') INTO held FROM gone g;
+        RETURNING g.id, g.part)
+    SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.part) FILTER (WHERE g.part IS NOT NULL)
+    INTO held, parts FROM gone g;
+    IF parts IS NOT NULL THEN
+        PERFORM FROM headgate.part b WHERE b.pipeline = p AND b.part = ANY (parts)
+        ORDER BY b.part FOR UPDATE;
+        UPDATE headgate.part b SET busy = b.busy - c.n
+        FROM (SELECT t.part, count(*) AS n FROM unnest(parts) AS t(part) GROUP BY t.part) c
+        WHERE b.pipeline = p AND b.part = c.part;
+    END IF;
 END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
        SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
@@ -151,16 +183,16 @@ END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin 
 -- Live work again, after a failed or returned attempt. `due` is null for what never waited.
 CREATE OR REPLACE FUNCTION headgate.stay(
     p smallint, ids bigint[], subjects bigint[], fences int[], tries smallint[], died smallint[],
-    solo boolean[], due timestamptz[], firsts timestamptz[], ups bigint[]) RETURNS void
+    solo boolean[], due timestamptz[], firsts timestamptz[], ups bigint[], parts bigint[]) RETURNS void
 LANGUAGE sql AS $$
-    INSERT INTO headgate.work (pipeline, id, subject, fence, attempts, deaths, alone, due_at, first_at, upstream)
-    SELECT p, t.* FROM unnest(ids, subjects, fences, tries, died, solo, due, firsts, ups) AS t
+    INSERT INTO headgate.work (pipeline, id, subject, fence, attempts, deaths, alone, due_at, first_at, upstream, part)
+    SELECT p, t.* FROM unnest(ids, subjects, fences, tries, died, solo, due, firsts, ups, parts) AS t
 $$;
 
 -- name: held
 -- Everything a worker holds, locked. Work is small, so no index is kept for this rare question.
 SELECT o.pipeline, o.id, o.subject, o.fence, o.attempts, o.deaths, o.alone, o.due_at, o.first_at,
-       o.claimed_at, o.upstream, (
+       o.claimed_at, o.upstream, o.part, (
            SELECT convert_from(e.envelope, 'UTF8')::jsonb ->> 'detector'
            FROM headgate.entry e WHERE e.id = o.id) AS detector
 FROM headgate.work o WHERE o.worker = $1 ORDER BY o.pipeline, o.id FOR UPDATE

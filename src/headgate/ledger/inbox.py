@@ -7,7 +7,7 @@ conflict: refused, and kept as evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 import orjson
 
@@ -21,13 +21,14 @@ from headgate.pg import Database, Link, queries
 
 from .arrays import column
 from .aside import Aside, park
+from .pace import Pace
 
 Q = queries.load(__file__)
 
 RECEIVE = (
     "SELECT * FROM headgate.receive($1, $2, $3, $4::bytea[], $5::text[], $6::timestamptz[],"
     " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[],"
-    " $13::bytea[], $14::int[])"
+    " $13::bytea[], $14::int[], $15::text[])"
 )
 NOTICE = (
     "SELECT uri, generation"
@@ -69,12 +70,13 @@ async def register(
     code: bytes,
     params: bytes,
     declared: Mapping[str, object],
+    pace: Pace,
     partition: Callable[[Envelope], str] | None = None,
 ) -> Registered:
     """Make a pipeline and its deployment known. Registering the same again changes nothing."""
     async with db.transaction() as link:
         kept_in = await link.fetchval(Q.store, store)
-        pipeline = await link.fetchval(Q.register, name, kept_in)
+        pipeline = await link.fetchval(Q.register, name, kept_in, *astuple(pace))
         deployment = await link.fetchval(
             Q.deploy, pipeline, version, code, params, orjson.dumps(declared).decode()
         )
@@ -197,6 +199,7 @@ async def _receive(
         [e.document() for e in told],
         column([e.data for e in told]),
         ranks,
+        None if to.partition is None else [to.partition(e) for e in told],
     )
     assert row is not None
     known_keys = frozenset(k.hex() for k in row["known"] or ())

@@ -6,18 +6,19 @@
 -- `subjects` is null where every uri is its own subject.
 -- Where a subject comes several times, `ranks` says in which order it was told: entries are
 -- numbered in that order, since the gate takes them by number.
+-- `parts` names the partition of each, where a pipeline limits them.
 -- Whoever waits for work is told with the commit (pg/bell.py).
 -- Answers how many were new, the keys that were not, and those of them whose payload differs.
 CREATE OR REPLACE FUNCTION headgate.receive(
     p smallint, from_source text, deliveries bigint,
     keys bytea[], uris text[], event_times timestamptz[], received timestamptz[],
     prints bigint[], gone boolean[], sequences text[], subjects text[], envelopes bytea[], datas bytea[],
-    ranks int[],
+    ranks int[], parts text[],
     OUT admitted bigint, OUT known bytea[], OUT conflicting bytea[])
 LANGUAGE plpgsql AS $$
 DECLARE
     many  int := cardinality(keys);
-    named bytea[] := CASE WHEN subjects IS NULL THEN '{}' ELSE keys END;
+    named bytea[] := CASE WHEN subjects IS NULL AND parts IS NULL THEN '{}' ELSE keys END;
     ids   bigint[];
     fresh bytea[];
 BEGIN
@@ -37,9 +38,9 @@ BEGIN
         ON CONFLICT (pipeline, key) DO NOTHING
         RETURNING id, entry.key, entry.uri),
     enqueue AS (
-        INSERT INTO headgate.work (pipeline, id, subject)
-        SELECT p, a.id, hashtextextended(coalesce(t.subject, a.uri), p)
-        FROM admit a LEFT JOIN unnest(named, subjects) AS t(key, subject) ON t.key = a.key
+        INSERT INTO headgate.work (pipeline, id, subject, part)
+        SELECT p, a.id, hashtextextended(coalesce(t.subject, a.uri), p), hashtextextended(t.part, p)
+        FROM admit a LEFT JOIN unnest(named, subjects, parts) AS t(key, subject, part) ON t.key = a.key
         ORDER BY a.id)
     SELECT array_agg(a.key) INTO fresh FROM admit a;
 
@@ -105,8 +106,10 @@ ON CONFLICT (uri) DO UPDATE SET uri = excluded.uri
 RETURNING id
 
 -- name: register
-INSERT INTO headgate.pipeline AS p (name, store) VALUES ($1, $2)
-ON CONFLICT (name) DO UPDATE SET store = excluded.store
+INSERT INTO headgate.pipeline AS p (name, store, per_partition, coalesce_seconds, retries_per_second)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (name) DO UPDATE SET store = excluded.store, per_partition = excluded.per_partition,
+    coalesce_seconds = excluded.coalesce_seconds, retries_per_second = excluded.retries_per_second
 RETURNING id
 
 -- name: deploy

@@ -24,7 +24,7 @@ Q = queries.load(__file__)
 SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
 _SEAL = (
     "headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[], $6::int[], $7::text[],"
-    " $8::text[], $9::bytea[], $10::bytea[], $11, raced)"
+    " $8::text[], $9::bytea[], $10::bytea[], $11, raced, $12)"
 )
 SEAL = f"SELECT raced, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
 # In one statement, since a lone entry waits for every round trip. LATERAL puts them in this order.
@@ -78,7 +78,11 @@ def batch_digest(hashes: Sequence[bytes]) -> bytes:
 
 
 async def seal(
-    link: Link, batch: int, lines: Sequence[Line], publishing: Publishing | None = None
+    link: Link,
+    pipeline: int,
+    batch: int,
+    lines: Sequence[Line],
+    publishing: Publishing | None = None,
 ) -> set[int]:
     """Publish, write the lines, and give their batch its position. Only COMMIT may follow.
 
@@ -99,7 +103,7 @@ async def seal(
         batch_digest(hashes),
     )
     if publishing is None:
-        row = await link.fetchrow(SEAL, *written)
+        row = await link.fetchrow(SEAL, *written, pipeline)
     else:
         row = await link.fetchrow(PUBLISH_AND_SEAL, *written, *publishing.columns())
     assert row is not None

@@ -7,7 +7,7 @@
 CREATE OR REPLACE FUNCTION headgate.seal(
     for_batch bigint, entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
     reasons text[], paths text[], docs bytea[], hashes bytea[], digest bytea, raced bigint[],
-    OUT pos bigint, OUT xid bigint)
+    p smallint, OUT pos bigint, OUT xid bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     many       int := cardinality(entries);
@@ -30,9 +30,9 @@ BEGIN
     SELECT c.pos, c.chain INTO last_pos, last_chain FROM headgate.commit c ORDER BY c.pos DESC LIMIT 1;
     pos := coalesce(last_pos, 0) + 1;
     xid := pg_current_xact_id()::text::bigint;
-    INSERT INTO headgate.commit (pos, batch, n, at, chain)
+    INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
     VALUES (seal.pos, for_batch, cardinality(entries), clock_timestamp(),
-            sha256(coalesce(last_chain, ''::bytea) || digest));
+            sha256(coalesce(last_chain, ''::bytea) || digest), p);
 END $$ SET enable_seqscan = off;
 
 -- name: next_batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +14,7 @@ from headgate.model.entry import Point, Status
 from headgate.model.verdict import QuarantineClass
 from headgate.pg import Database, Link, queries
 
-from . import gate, journal
+from . import budget, gate, journal
 
 Q = queries.load(__file__)
 
@@ -32,6 +33,7 @@ class Aside:
     preview: str | None
     content: bytes | None
     first_at: datetime | None
+    part: int | None = None
 
 
 async def enter(link: Link, pipeline: int, deployment: int, rows: Sequence[Aside]) -> None:
@@ -51,6 +53,7 @@ async def enter(link: Link, pipeline: int, deployment: int, rows: Sequence[Aside
             [_text(r.preview) for r in rows],
             [r.content for r in rows],
             [r.first_at for r in rows],
+            [r.part for r in rows],
         )
 
 
@@ -83,6 +86,8 @@ async def _decide(
         taken = await link.fetch(Q.take, sorted(set(entries)))
         if not taken:
             return []
+        if verb == "release":
+            await budget.refuse_redrive(link, Counter(r["pipeline"] for r in taken))
         await link.execute(
             Q.act, actor or getpass.getuser(), verb, because, sorted(r["entry"] for r in taken)
         )
@@ -90,13 +95,25 @@ async def _decide(
             rows = [r for r in taken if r["pipeline"] == pipeline]
             if verb == "release":
                 back = [
-                    gate.Stay(r["entry"], r["subject"], r["fence"], 0, 0, False, None, None, None)
+                    gate.Stay(
+                        r["entry"],
+                        r["subject"],
+                        r["fence"],
+                        0,
+                        0,
+                        False,
+                        None,
+                        None,
+                        None,
+                        r["part"],
+                    )
                     for r in rows
                 ]
                 await gate.stay(link, pipeline, back)
             batch = await link.fetchval(journal.Q.next_batch)
             await journal.seal(
                 link,
+                pipeline,
                 batch,
                 [
                     journal.Line(

@@ -2,7 +2,7 @@
 -- Set entries aside, with the failures that led there: enough to decide, and to run again.
 INSERT INTO headgate.quarantine
     (entry, pipeline, subject, fence, attempts, class, reason, error, preview, content, deployment,
-     failures, first_at, last_at)
+     failures, first_at, last_at, part)
 SELECT t.entry, $1, t.subject, t.fence, t.attempts, t.class, t.reason, t.error, t.preview, t.content,
        $2,
        (SELECT coalesce(jsonb_agg(f.one ORDER BY f.fence), '[]') FROM (
@@ -12,15 +12,15 @@ SELECT t.entry, $1, t.subject, t.fence, t.attempts, t.class, t.reason, t.error, 
             ORDER BY j.fence DESC LIMIT 9) f)
        || jsonb_build_array(jsonb_build_object('at', clock_timestamp(), 'attempt', t.attempts,
                             'reason', t.reason, 'error', t.error)),
-       coalesce(t.first_at, clock_timestamp()), clock_timestamp()
+       coalesce(t.first_at, clock_timestamp()), clock_timestamp(), t.part
 FROM unnest($3::bigint[], $4::bigint[], $5::int[], $6::smallint[], $7::text[], $8::text[], $9::text[],
-            $10::text[], $11::bytea[], $12::timestamptz[])
-    AS t(entry, subject, fence, attempts, class, reason, error, preview, content, first_at)
+            $10::text[], $11::bytea[], $12::timestamptz[], $13::bigint[])
+    AS t(entry, subject, fence, attempts, class, reason, error, preview, content, first_at, part)
 
 -- name: take
 -- The rows an operator decided about, locked; whoever comes second finds none.
 DELETE FROM headgate.quarantine q WHERE q.entry = ANY ($1::bigint[])
-RETURNING q.entry, q.pipeline, q.subject, q.fence, q.attempts, q.class, q.reason
+RETURNING q.entry, q.pipeline, q.subject, q.fence, q.attempts, q.class, q.reason, q.part
 
 -- name: act
 INSERT INTO headgate.action (actor, verb, entry, because)

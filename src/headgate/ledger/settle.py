@@ -26,7 +26,7 @@ from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLE
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
-from . import gate, object, publication, quarantine
+from . import budget, gate, object, publication, quarantine
 from .apply import apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
@@ -173,7 +173,7 @@ class Settler:
             new = [s.publication for s in ready if s.publication is not None]
             publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
             lines = [s.line(fenced=s.claim.id in lost) for s in batch]
-            if raced := await seal(link, number, lines, publishing):
+            if raced := await seal(link, at.pipeline, number, lines, publishing):
                 raise _Raced(raced)
             reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)
         reached(Point.AFTER_FAIL if failing else Point.AFTER_FINALIZE)
@@ -246,6 +246,7 @@ class Settler:
                             due_at,
                             c.first_at,
                             lane,
+                            c.part,
                         )
                     )
                 case Release():
@@ -262,6 +263,7 @@ class Settler:
                             due,
                             first,
                             c.upstream,
+                            c.part,
                         )
                     )
                 case Quarantine(classed, reason, error):
@@ -277,10 +279,13 @@ class Settler:
                             s.preview,
                             s.keepable,
                             c.first_at,
+                            c.part,
                         )
                     )
                 case _:
                     pass
+        if failed := sum(isinstance(s.verdict, (Retry, Quarantine)) for s in live):
+            await budget.record(link, self._at.pipeline, failed)
         await gate.stay(link, self._at.pipeline, back)
         await quarantine.enter(link, self._at.pipeline, self._at.deployment, aside)
 

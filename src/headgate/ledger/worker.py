@@ -215,6 +215,7 @@ async def _settle(
                         None,
                         None,
                         h.first_at,
+                        h.part,
                     )
                 )
             case None:
@@ -226,7 +227,7 @@ async def _settle(
     await gate.stay(link, pipeline, back)
     await quarantine.enter(link, pipeline, deployment, aside)
     if lines:
-        await seal(link, batch, lines)
+        await seal(link, pipeline, batch, lines)
 
 
 async def _plans(link: Link, pipelines: set[int]) -> dict[int, tuple[RetryPlan | None, int]]:

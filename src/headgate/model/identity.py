@@ -178,6 +178,11 @@ def _text(value: str, where: str) -> str:
     return value
 
 
+def partition_of(envelope: Envelope) -> str:
+    """The part of the data a change belongs to: as its source says, else the folder of its uri."""
+    return envelope.partition or envelope.uri.rpartition("/")[0]
+
+
 def is_newer(
     sequence: str | None,
     event_time: datetime,

@@ -17,13 +17,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from types import CodeType
 from typing import Any, Literal, TypeVar, cast, overload
 
 from headgate.errors import PipelineError
 
 from .duration import seconds
-from .identity import params_digest
+from .envelope import Envelope
+from .identity import params_digest, partition_of
 from .ports import Source
 from .rows import NewColumns, Table, declare
 from .verdict import RetryPlan
@@ -71,6 +73,10 @@ class Pipeline:
     retry: RetryPlan | None = None  # None: by what triggers each entry
     removed: Removed = "keep"
     deadline: str | float | None = None
+    per_partition: int | None = None
+    partition: Callable[[Envelope], str] | None = None
+    coalesce: str | float | None = None
+    retries_per_second: float = 100.0
     mask: Callable[[str], str] | None = None
     validators: list[Step] = field(init=False, default_factory=list[Step])
     row_steps: list[RowsStep] = field(init=False, default_factory=list[RowsStep])
@@ -78,7 +84,7 @@ class Pipeline:
     applies: list[ApplyStep] = field(init=False, default_factory=list[ApplyStep])
 
     def __post_init__(self) -> None:
-        for what, given, right in self._mistakes():
+        for what, given, right in chain(self._mistakes(), self._mistakes_of_pace()):
             raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
         self.sources = tuple(self.sources)
         names = [s.name for s in self.sources]
@@ -95,6 +101,9 @@ class Pipeline:
         self.deadline_seconds = None
         if self.deadline is not None:
             self.deadline_seconds = seconds(self.deadline, f"Pipeline({self.name!r}): deadline")
+        self.coalesce_seconds = None
+        if self.coalesce is not None:
+            self.coalesce_seconds = seconds(self.coalesce, f"Pipeline({self.name!r}): coalesce")
 
     def _mistakes(self) -> Iterator[tuple[str, object, str]]:
         """What was given that cannot be used: its name, its value, and what to give instead."""
@@ -120,6 +129,18 @@ class Pipeline:
                 self.deadline,
                 "a handler needs some time; None is no limit of its own",
             )
+
+    def _mistakes_of_pace(self) -> Iterator[tuple[str, object, str]]:
+        above = "give a number above zero; None is no limit"
+        most, rate = _unsure(self.per_partition), _unsure(self.retries_per_second)
+        if most is not None and (not isinstance(most, int) or most < 1):
+            yield "per_partition", most, above
+        if self.coalesce == 0:
+            yield "coalesce", self.coalesce, above
+        if self.partition is not None and most is None:
+            yield "partition", self.partition, "it serves per_partition=…: give both"
+        if not isinstance(rate, int | float) or not 0 < rate <= 1e6:
+            yield "retries_per_second", rate, "give a number above zero, up to a million"
 
     def validate(self, function: Handler) -> Handler:
         """Check an object before anything is made of it.
@@ -183,6 +204,13 @@ class Pipeline:
         return all(a.independent for a in self.applies)
 
     @property
+    def partition_of(self) -> Callable[[Envelope], str] | None:
+        """How changes are told apart into partitions; None where there is no limit."""
+        if self.per_partition is None:
+            return None
+        return self.partition or partition_of
+
+    @property
     def is_async(self) -> bool:
         """Does any handler ahead of the commit need the event loop?"""
         steps = [*self.validators, *(r.step for r in self.row_steps), *self.transforms]
@@ -210,6 +238,9 @@ class Pipeline:
             "retry": None if self.retry is None else asdict(self.retry),
             "removed": self.removed,
             "deadline_seconds": self.deadline_seconds,
+            "per_partition": self.per_partition,
+            "coalesce_seconds": self.coalesce_seconds,
+            "retries_per_second": self.retries_per_second,
             "sources": [s.name for s in self.sources],
             "rows": [
                 {"table": r.table.label, "key": list(r.table.key), "handler": r.step.name}

@@ -198,8 +198,12 @@ def judge(
     now: datetime,
     plan: RetryPlan,
     chance: float,
+    slowed: bool = False,
 ) -> Retry | Quarantine:
-    """The fate of a failed attempt: the `attempts`-th that is charged, the first at `first_at`."""
+    """The fate of a failed attempt: the `attempts`-th that is charged, the first at `first_at`.
+
+    `slowed` says that the pipeline's error budget is spent: whatever is retried comes at the cap.
+    """
     reason, text = reason_of(error), describe(error)
     if isinstance(error, errors.Permanent):
         return Quarantine(classify(error), reason, text)
@@ -207,11 +211,12 @@ def judge(
     if isinstance(error, errors.ObjectMissing):
         limit = min(limit, MISSING_ATTEMPTS)
     unavailable = isinstance(error, errors.Unavailable)
-    due_at = now + timedelta(seconds=plan.delay_seconds(max(attempts - 1, 0), chance))
-    if attempts >= limit:
-        if not unavailable:
-            return Quarantine(classify(error), reason, text)
-        due_at = now + timedelta(seconds=plan.cap_seconds * (0.5 + 0.5 * chance))
+    delay = plan.delay_seconds(max(attempts - 1, 0), chance)
+    if attempts >= limit and not unavailable:
+        return Quarantine(classify(error), reason, text)
+    if attempts >= limit or slowed:
+        delay = plan.cap_seconds * (0.5 + 0.5 * chance)
+    due_at = now + timedelta(seconds=delay)
     # A retry that could only begin after the budget would never be made: say so now, not then.
     if due_at > first_at + timedelta(seconds=plan.budget_seconds):
         return Quarantine(classify(error), reason, text)

@@ -1,1 +1,1 @@
-"""The network below the rooms: guarded clients, sessions, signatures."""
+"""The network below the rooms: who may be reached, how it is asked, and with whose keys."""

@@ -34,7 +34,7 @@ _PIECE_BYTES = 256 << 10
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One object of a listing. S3 and Azure tell no version there."""
+    """One object of a listing. S3 and Google tell no version there; events do."""
 
     key: str
     uri: str

@@ -122,6 +122,8 @@ def explain(error: Exception, bucket: Bucket) -> Refusal:
     head, _, debug = str(error).partition("\nDebug source:")
     if _CLASSES.get(type(error).__name__) is Kind.UNNAMEABLE:
         return classify(Kind.UNNAMEABLE, None, None, head.partition("\n")[0][:300])
+    if "performing token request" in head:
+        return classify(Kind.CREDENTIALS, None, None, "no credentials can be had")
     status = int(found[1]) if (found := _FOUND_STATUS.search(head)) else None
     code = next(filter(None, found.groups()), None) if (found := _FOUND_CODE.search(head)) else None
     network = found[1] if (found := _FOUND_KIND.search(debug)) else None

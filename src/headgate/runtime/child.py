@@ -18,6 +18,7 @@ from headgate.model import crash
 from headgate.model.entry import Point
 from headgate.model.pipeline import Pipeline
 from headgate.model.signal import listen
+from headgate.net.guard import Guard, install
 from headgate.telemetry.log import Format, configure, get_logger
 from headgate.telemetry.relay import Collector
 
@@ -173,6 +174,7 @@ def main() -> int:
         if fd >= 0:
             os.set_inheritable(fd, False)
     configure(cast("Format", job.log[0]), job.log[1])
+    install(Guard(job.tuning.egress_allow))
     if job.crash_at:
         _arm(job.crash_at)
     try:

@@ -13,6 +13,7 @@ from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate
 from headgate.ledger import worker as workers
 from headgate.model.pipeline import Pipeline
+from headgate.net.guard import Guard, install
 from headgate.pg import Database
 
 from . import station
@@ -26,6 +27,7 @@ async def run(
     db: Database, pipelines: Sequence[Pipeline], tuning: Tuning, *, until_idle: bool
 ) -> list[gate.Resting]:
     """Watch, work and sweep here; what stays when there is nothing left to do."""
+    install(Guard(tuning.egress_allow))
     station.check_sources(pipelines)
     opened = await station.paths(db, pipelines, tuning)
     hearing = [h for path in opened for h in listeners(db, path.declared, path.at, tuning)]

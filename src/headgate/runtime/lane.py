@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from headgate.errors import LedgerUnavailable
-from headgate.ledger import gate
+from headgate.ledger import gate, pace
 from headgate.ledger.attempt import Attempt
 from headgate.ledger.run import AtWork, NeedsThread
 from headgate.model.signal import OUTAGE, STAGE_SECONDS, emit
@@ -141,6 +141,8 @@ class Lane:
         claims = await gate.claim(
             self._db, self.path.at.pipeline, worker, most, floor=self._floor, idle=idle
         )
+        if self.path.declared.coalesce_seconds is not None:
+            await pace.started(self._db, claims)
         fresh = [c.id for c in claims if not c.waited]
         self.drained = len(claims) < most
         self._floor = fresh[-1] + 1 if not self.drained and fresh else 0

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
+from headgate.ledger.pace import Pace
 from headgate.model.pipeline import Pipeline
 from headgate.pg import Database
 from headgate.pipeline import Path
@@ -31,6 +32,8 @@ async def register(db: Database, pipeline: Pipeline) -> Registered:
         code=pipeline.code_digest(),
         params=pipeline.params_digest,
         declared=pipeline.declared(),
+        pace=Pace(pipeline.per_partition, pipeline.coalesce_seconds, pipeline.retries_per_second),
+        partition=pipeline.partition_of,
     )
 
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, gate, quarantine
+from headgate.ledger import anchor, budget, gate, pace, quarantine
 from headgate.ledger import object as objects
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
@@ -25,6 +25,7 @@ from headgate.pg import Database
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
 
+from .incident import Hook
 from .tuning import Tuning
 
 log = get_logger("headgate.sweep")
@@ -43,6 +44,7 @@ class Sweeper:
         self._own_workers = own_workers
         self._tuning = tuning
         self._stores: dict[str, Store] = {}
+        self._hook = Hook(tuning.incident_hook, tuning.incident_seconds, tuning.env)
         self._anchor_at = 0.0
         self._collect_at = 0.0
 
@@ -68,10 +70,27 @@ class Sweeper:
             self._collect_at = now + min(self._tuning.grace_seconds / 4, 300.0)
             await objects.collect(self._db, self._tuning.grace_seconds, self._delete)
             await self._sweep_spools()
+            await pace.forget(self._db)
         if now >= self._anchor_at:
             self._anchor_at = now + self._tuning.anchor_seconds
             await self.anchor()
+        await self._budgets()
+        await self._hook.tell_exhausted(self._db)
         await self._gauges()
+
+    async def _budgets(self) -> None:
+        tuning = self._tuning
+        for turn in await budget.weigh(self._db, tuning.error_budget, tuning.error_budget_seconds):
+            if turn.spent_at is None:
+                log.info("error budget recovered", pipeline=turn.pipeline)
+            else:
+                log.warning(
+                    "error budget spent: retries slow down",
+                    pipeline=turn.pipeline,
+                    failed=turn.failed,
+                    attempts=turn.attempts,
+                )
+                await self._hook.tell_spent(turn)
 
     async def anchor(self) -> None:
         """Write the head of the chain into every store, so that a truncated ledger shows."""

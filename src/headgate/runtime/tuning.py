@@ -25,6 +25,12 @@ class Tuning:
     grace_seconds: float = 86400.0
     max_wait_seconds: float = 60.0
     backlog_max: int = 100_000
+    error_budget: float = 0.05
+    error_budget_seconds: float = 600.0
+    incident_hook: str = ""
+    incident_seconds: float = 900.0
+    env: str = ""
+    egress_allow: str = ""
     cache_folder: str = "~/.cache/headgate"
     cache_bytes: int = 10 << 30
 

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from headgate.errors import Fenced, LedgerUnavailable
-from headgate.ledger import gate
+from headgate.ledger import budget, gate
 from headgate.ledger import worker as workers
 from headgate.model.signal import OUTAGE, emit
 from headgate.pg import Database
@@ -53,6 +53,7 @@ class Worker:
             for n, path in enumerate(paths)
         ]
         self._alone_at = 0.0
+        self._budgets_at = 0.0
         self._clearing = False
 
     def stop(self) -> None:
@@ -114,6 +115,7 @@ class Worker:
     async def _claim(self) -> int:
         """One round over the lanes. What must run alone gets the whole worker for itself."""
         await self._look_for_loners()
+        await self._look_at_budgets()
         claimed = 0
         for lane in self._lanes:
             lane.check()
@@ -133,6 +135,15 @@ class Worker:
         for lane in self._lanes:
             if await gate.alone_is_due(self._db, lane.path.at.pipeline):
                 self._clearing = True
+
+    async def _look_at_budgets(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._budgets_at:
+            return
+        self._budgets_at = now + self._tuning.sweep_seconds
+        spent = await budget.spent(self._db)
+        for lane in self._lanes:
+            lane.path.slowed = lane.path.at.pipeline in spent
 
     async def _register(self) -> None:
         self.id = await workers.register(self._db, self._name, self._tuning.lease_seconds)

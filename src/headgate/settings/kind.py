@@ -35,6 +35,15 @@ def seconds(low: float, high: float) -> Kind[float]:
     return Kind(f"{low:,g} to {high:,} seconds, or with a unit as in 500ms, 15m, 6h", read)
 
 
+def share() -> Kind[float]:
+    def read(raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError
+        return _between(0, float(raw), 1)
+
+    return Kind("a share, 0 to 1", read)
+
+
 def whole(low: int, high: int) -> Kind[int]:
     def read(raw: object) -> int:
         if isinstance(raw, bool) or not isinstance(raw, int | str):
@@ -83,6 +92,19 @@ def folder() -> Kind[Path]:
         return Path(os.path.expanduser(text))
 
     return Kind("a path", read)
+
+
+def egress() -> Kind[str]:
+    def read(raw: object) -> str:
+        from headgate.net.guard import Guard
+
+        try:
+            Guard(text := _text(raw))
+        except UsageError as error:
+            raise ValueError from error
+        return text
+
+    return Kind("hosts, .suffixes, addresses or networks, with :port if you like", read)
 
 
 def crash_point() -> Kind[str]:

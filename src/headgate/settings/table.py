@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar, cast
 from .kind import (
     Kind,
     crash_point,
+    egress,
     flag,
     folder,
     matching,
     one_of,
     seconds,
+    share,
     split_crash_point,
     whole,
 )
@@ -179,6 +181,27 @@ class Settings:
     max_wait_seconds: float = setting(
         60.0, "How long `up --until-idle` waits for a retry that is due.", seconds(0, 86_400)
     )
+    error_budget: float = setting(
+        0.05,
+        "The share of a pipeline's attempts that may fail before it is slowed down.",
+        share(),
+    )
+    error_budget_seconds: float = setting(
+        600.0, "The time over which `error_budget` is counted.", seconds(10, 86_400)
+    )
+    incident_hook: str = setting(
+        "",
+        "Told when entries run out of attempts or a budget is spent: a web address that takes a "
+        "POST of JSON, or a command that reads it.",
+        matching(r"[^\0\n]*", "https://…, or a command in one line"),
+        shown="none",
+        secret=True,
+    )
+    incident_seconds: float = setting(
+        900.0,
+        "How long the hook is left alone after it was told of a pipeline and reason.",
+        seconds(1, 86_400),
+    )
     cache_folder: str = setting(
         "~/.cache/headgate",
         "Where copies of what a store in a cloud holds are kept on this machine, and its spools.",
@@ -207,6 +230,13 @@ class Settings:
     )
     max_envelope_bytes: int = setting(
         1_048_576, "The largest envelope that is taken in.", whole(1024, 268_435_456)
+    )
+    egress_allow: str = setting(
+        "",
+        "What may be reached, though it is not public, when data or a redirect leads there. "
+        "Separated by commas, as in `files.example:8080, .internal.example, 10.1.0.0/16`.",
+        egress(),
+        shown="nothing",
     )
     crash_at: str = setting(
         "",
@@ -289,5 +319,5 @@ def shown(name: str, value: object) -> str | float | bool:
     if name in DECLARED and DECLARED[name].secret:
         from headgate.telemetry.mask import mask_url
 
-        return mask_url(str(value)) or EMBEDDED
+        return mask_url(str(value)) or (EMBEDDED if name == "database_url" else "")
     return str(value)

@@ -3,5 +3,7 @@
 from __future__ import annotations
 
 from .directory import Directory
+from .http import Http
+from .sse import ServerSentEvents
 
-__all__ = ["Directory"]
+__all__ = ["Directory", "Http", "ServerSentEvents"]

@@ -18,7 +18,7 @@ import hashlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
-from io import BufferedReader, RawIOBase
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -31,10 +31,11 @@ from headgate.net.refusals import Kind, Refusal, explain
 
 from .cache import Cache, Local
 from .names import DIGEST, OBJECTS, checked_name, object_name
+from .read_on import ReadOn
 from .spool import FileSpool
 
 if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+    from obstore import GetOptions
 
 # Up to here an object is one request, held in memory while it travels.
 SINGLE_BYTES = 8 << 20
@@ -89,8 +90,13 @@ class CloudStore:
             return self._size(self._key(object_name(digest))) is not None
 
     def open(self, digest: bytes) -> BinaryIO:
-        """A stream of the bytes, as they arrive; it cannot seek. Raises `ObjectMissing`."""
-        return cast("BinaryIO", BufferedReader(_Stream(self._stream(digest)), READ_BYTES))
+        """A stream of the bytes. They are asked for when they are read. Raises `ObjectMissing`."""
+        with self._doing(f"read {digest.hex()}"):
+            size = self._size(self._key(object_name(digest)))
+        if size is None:
+            raise self._missing(digest)
+        stream = ReadOn(lambda start: self._stream(digest, start), size)
+        return cast("BinaryIO", BufferedReader(stream, READ_BYTES))
 
     def path(self, digest: bytes) -> Path:
         """A copy on this machine, found to have this digest. Raises `ObjectMissing`.
@@ -219,17 +225,12 @@ class CloudStore:
             next(list_pages(self._bucket, self._key(OBJECTS)), None)
             self._reached = True
 
-    def _stream(self, digest: bytes) -> Iterator[bytes]:
-        """The bytes; the first request is made here and now, not by the first `next`."""
-        doing = f"read {digest.hex()}"
-        with self._doing(doing):
-            got = self._bucket.client.get(self._key(object_name(digest)))
-
-        def rest() -> Iterator[bytes]:
-            with self._doing(doing):
-                yield from got.stream(READ_BYTES)
-
-        return rest()
+    def _stream(self, digest: bytes, start: int = 0) -> Iterator[bytes]:
+        """The bytes from `start` on, which is not behind the end."""
+        options: GetOptions = {"range": {"offset": start}} if start else {}
+        with self._doing(f"read {digest.hex()}"):
+            got = self._bucket.client.get(self._key(object_name(digest)), options=options)
+            yield from got.stream(READ_BYTES)
 
     @contextmanager
     def _doing(self, doing: str) -> Generator[None]:
@@ -253,24 +254,5 @@ class CloudStore:
             hint=refusal.hint,
         )
 
-
-class _Stream(RawIOBase):
-    """Pieces of bytes as a file that can only be read on."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._rest = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: WriteableBuffer, /) -> int:
-        into = memoryview(buffer).cast("B")
-        while not self._rest:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._rest = memoryview(chunk)
-        size = min(len(into), len(self._rest))
-        into[:size], self._rest = self._rest[:size], self._rest[size:]
-        return size
+    def _missing(self, digest: bytes) -> ObjectMissing:
+        return ObjectMissing(f"store {self.uri} has no object {digest.hex()}")

@@ -64,6 +64,18 @@ class StoreConformance:
         assert content(store, digest) == b"mm\n1.5\n"
         assert store.path(digest).read_bytes() == b"mm\n1.5\n"
 
+    def test_a_stream_can_be_read_from_anywhere(self, store: Store) -> None:
+        """Archives and tables are read from their end; a stream can be sought like a file."""
+        data = Random(3).randbytes(3 * MIB)
+        with store.open(keep(store, data)) as stream:
+            assert stream.seek(0, 2) == len(data)
+            assert stream.read(1) == b""
+            for place in (len(data) - 10, 0, 2 * MIB, 5):
+                assert stream.seek(place) == place
+                assert stream.read(7) == data[place : place + 7]
+                assert stream.tell() == place + 7
+            assert stream.read() == data[12:]
+
     def test_an_empty_object_is_an_object(self, store: Store) -> None:
         """An empty file is kept like any other."""
         digest = keep(store)

@@ -1,0 +1,84 @@
+"""The incident hook: tells somebody that entries were given up, or that a budget is spent.
+
+A web address gets a POST of one JSON document; anything else is a command that gets it on standard
+input. It is called by the sweeper, at most once in a while for each pipeline and reason, and what
+it does or fails to do never costs the work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+import urllib.request
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import orjson
+
+from headgate.ledger import budget, incident
+from headgate.pg import Database
+from headgate.telemetry.log import get_logger
+
+HOOK_SECONDS = 20.0
+log = get_logger("headgate.incident")
+
+
+class Hook:
+    """Where incidents are told. Without an address nothing is told, and nothing counts as told."""
+
+    def __init__(self, address: str, every_seconds: float, env: str) -> None:
+        self._address = address
+        self._every_seconds = every_seconds
+        self._env = env
+
+    async def tell_exhausted(self, db: Database) -> None:
+        """Tell what ran out of attempts since the last time."""
+        if not self._address:
+            return
+        for one in await incident.take(db, self._every_seconds):
+            document = {
+                "incident": "exhausted",
+                **asdict(one),
+                "look": f"headgate quarantine list --pipeline {one.pipeline} --reason {one.reason}",
+                "runbook": "docs/runbooks/reliability/trigger-retry-matrix.md",
+            }
+            if not await self._call(document):
+                await incident.untold(db, one)
+
+    async def tell_spent(self, turn: budget.Turn) -> None:
+        """Tell that a pipeline's error budget is spent."""
+        if self._address and turn.spent_at is not None:
+            await self._call(
+                {
+                    "incident": "error_budget_spent",
+                    **asdict(turn),
+                    "look": f"headgate budget list; headgate status {turn.pipeline}",
+                    "runbook": "docs/runbooks/reliability/trigger-retry-matrix.md",
+                }
+            )
+
+    async def _call(self, document: Mapping[str, object]) -> bool:
+        said = orjson.dumps({**document, "env": self._env})
+        try:
+            await asyncio.to_thread(self._post if self._is_web else self._run, said)
+        except Exception as error:  # a hook may fail in any way
+            # Not its address: it may carry a token.
+            log.warning("the incident hook failed", why=type(error).__name__, what=document)
+            return False
+        return True
+
+    @property
+    def _is_web(self) -> bool:
+        return self._address.startswith(("http://", "https://"))
+
+    def _post(self, said: bytes) -> None:
+        request = urllib.request.Request(self._address, said, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=HOOK_SECONDS):
+            pass
+
+    def _run(self, said: bytes) -> None:
+        command = shlex.split(self._address)
+        subprocess.run(
+            command, input=said, timeout=HOOK_SECONDS, check=True, stdout=subprocess.DEVNULL
+        )
