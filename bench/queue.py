@@ -106,9 +106,10 @@ async def _drained(url: str, folder: Path, queue: str, n: int) -> tuple[float, C
     """The same by way of the ledger, until the last one is deleted."""
     source = hg.S3Events(queue=queue)
     pipeline = hg.Pipeline("queue", sources=[source], store=str(folder / queue))
-    done, acknowledged = asyncio.Event(), 0
+    done, acknowledged, began = asyncio.Event(), 0, 0.0
 
     async def opened(name: str) -> sqs.SqsWire:
+        nonlocal began
         wire = await sqs.open_queue(name)
         acknowledge = wire.ack
 
@@ -121,6 +122,7 @@ async def _drained(url: str, folder: Path, queue: str, n: int) -> tuple[float, C
             return left
 
         wire.ack = counted
+        began = perf_counter()  # as for the bare loop: once there is a client
         return wire
 
     async with await Database.open(url) as db:
@@ -128,7 +130,6 @@ async def _drained(url: str, folder: Path, queue: str, n: int) -> tuple[float, C
         to = await station.register(db, pipeline)
         drain.open_wire = opened
         task = asyncio.create_task(drain.Drain(db, to, source, Tuning()).run())
-        began = perf_counter()
         await done.wait()
         seconds = perf_counter() - began
         task.cancel()

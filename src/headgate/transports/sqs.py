@@ -77,6 +77,7 @@ class SqsWire:
         self._queue = queue
         self._is_fifo = is_fifo
         self.hidden_seconds = hidden_seconds
+        self.at_once = AT_ONCE
         self._idle_since = time.monotonic()
         self._unanswered: list[str] = []
         self._polls: set[asyncio.Task[list[Delivery]]] = set()
