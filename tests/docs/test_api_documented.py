@@ -59,7 +59,7 @@ def test_every_public_member_is_in_the_reference(name: str) -> None:
     assert not missing, f"reference/pipeline.md, hg.{name}: {sorted(missing)}"
 
 
-@pytest.mark.parametrize("name", ["Pipeline", "Directory", "Http", "ServerSentEvents"])
+@pytest.mark.parametrize("name", ["Pipeline", "Directory", "Http", "S3Events", "ServerSentEvents"])
 def test_every_parameter_is_in_the_reference(name: str) -> None:
     """What can be said when something is declared is explained, and nothing that cannot."""
     page = section(PIPELINE, f"hg.{name}").partition("\n### ")[0]
