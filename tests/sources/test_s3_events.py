@@ -60,6 +60,7 @@ def test_a_fifo_message_without_a_sequencer_is_ordered_by_its_queue():
     first, second = told(hg.S3Events(queue="q.fifo"), both, **FIFO)
     assert first.subject == second.subject == "north"
     assert first.sequence == FIFO["SequenceNumber"]
+    assert first.sequence is not None
     assert second.sequence is not None
     assert first.sequence < second.sequence < str(int(FIFO["SequenceNumber"]) + 1)
     assert change_key(first) != change_key(second), "two records are two changes"

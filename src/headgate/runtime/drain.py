@@ -263,7 +263,7 @@ class Drain:
             return
         soon = self._tuning.max_wait_seconds
         left = await backlog.unfinished(self._db, self._to.pipeline, keys, soon)
-        if done := self._hand.sort({one.key: one.waits for one in left}):
+        if done := self._hand.done({one.key: one.waits for one in left}):
             self._say(Quiet())
             self._hand.ack(done)
 

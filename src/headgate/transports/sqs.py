@@ -182,6 +182,7 @@ async def _client(stack: AsyncExitStack, address: queues.Queue, queue: str) -> A
         connect_timeout=CONNECT_SECONDS,
         read_timeout=LONGEST_WAIT_SECONDS + ANSWER_SECONDS,
         max_pool_connections=CONNECTIONS,
+        parameter_validation=False,  # what is asked is written in this file
         retries={"mode": "standard", "total_max_attempts": REQUESTS},
     )
     try:
