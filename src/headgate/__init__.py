@@ -16,6 +16,7 @@ from headgate._version import __version__
 
 if TYPE_CHECKING:
     from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
+    from headgate.lambda_function import aws_lambda
     from headgate.library import Pipeline
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
@@ -44,6 +45,7 @@ _HOMES = {
     "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
+    "aws_lambda": "headgate.lambda_function",
     "env": "headgate.model.secret",
     "file": "headgate.model.secret",
 }
@@ -67,6 +69,7 @@ __all__ = [
     "Transaction",
     "Unavailable",
     "__version__",
+    "aws_lambda",
     "env",
     "file",
 ]

@@ -129,22 +129,6 @@ def test_the_machine_is_the_one_of_the_code() -> None:
     assert said == {start: set(ends) for start, ends in NEXT.items()}
 
 
-def test_the_matrix_is_the_one_of_the_code() -> None:
-    """The plans on the page have the numbers of the code."""
-    from headgate.model import verdict
-
-    page = REFERENCE.parent / "explanation" / "retry-matrix.md"
-    rows = re.findall(
-        r"^\| `([\w-]+)` \| (\d+) \|.*\| (\d+) (h|min) \| (\w+) \|$", page.read_text(), re.MULTILINE
-    )
-    said = {
-        trigger: (int(attempts), int(budget) * (3600 if unit == "h" else 60), jitter)
-        for trigger, attempts, budget, unit, jitter in rows
-    }
-    plans = [p for p in vars(verdict).values() if isinstance(p, hg.RetryPlan)]
-    assert said == {p.trigger: (p.attempts, p.budget_seconds, p.jitter) for p in plans}
-
-
 def test_every_table_and_view_is_in_the_reference() -> None:
     """Who looks into the ledger with SQL finds each name on the page."""
     folder = Path(inspect.getfile(errors)).parent / "ledger" / "migrations"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -12,22 +14,26 @@ from . import show
 from .asked import Asked, Command, json_option, pass_asked
 
 if TYPE_CHECKING:
-    from headgate.runtime.doctor import Check
+    from headgate.model.check import Check
     from headgate.settings import Settings
 
 _STYLES = {"ok": "none", "warn": "yellow", "fail": "red"}
 
 
 @click.command(cls=Command)
+@click.argument("targets", metavar="[TARGET]...", nargs=-1)
 @json_option
 @pass_asked
 @click.pass_context
-def doctor(ctx: click.Context, asked: Asked, *, as_json: bool) -> None:
+def doctor(ctx: click.Context, asked: Asked, *, targets: tuple[str, ...], as_json: bool) -> None:
     """Check that Headgate can work here: machine, settings, database, schema, stores.
+
+    With TARGET (rain.py, a folder, package.module:pipeline) also the sources of those
+    pipelines: a queue, its dead letters, its policy, and the way from the bucket to it.
 
     Nothing is changed. Exit 1 if a check fails; a warning is no failure.
     """
-    checks = _checks(asked)
+    checks = _checks(asked, targets)
     failed = any(check.state == "fail" for check in checks)
     if as_json:
         show.as_json({"ok": not failed, "checks": [check._asdict() for check in checks]})
@@ -36,8 +42,11 @@ def doctor(ctx: click.Context, asked: Asked, *, as_json: bool) -> None:
     ctx.exit(1 if failed else 0)
 
 
-def _checks(asked: Asked) -> list[Check]:
-    from headgate.runtime.doctor import Check, check_database, check_machine
+def _checks(asked: Asked, targets: tuple[str, ...]) -> list[Check]:
+    from headgate.model.check import Check
+    from headgate.runtime.doctor import check_database, check_machine
+    from headgate.runtime.doctor_sources import check_sources
+    from headgate.runtime.load import load
     from headgate.runtime.loop import run
 
     try:
@@ -46,15 +55,19 @@ def _checks(asked: Asked) -> list[Check]:
         return [Check("settings", "fail", str(error), error.hint)]
     ledger = settings.ledger()
 
-    async def database() -> list[Check]:
-        return [check async for check in check_database(ledger)]
+    with contextlib.redirect_stdout(sys.stderr):  # what a file prints when it is imported
+        declared = [pipeline for target in targets for pipeline in load(target)]
+
+    async def asked_others() -> list[Check]:
+        found = [check async for check in check_database(ledger)]
+        return found + [c async for c in check_sources(declared, settings.deadline_seconds)]
 
     with show.console(err=True).status("Looking…"):
-        return [*check_machine(ledger), *_settings(settings), *run(database)]
+        return [*check_machine(ledger), *_settings(settings), *run(asked_others)]
 
 
 def _settings(settings: Settings) -> list[Check]:
-    from headgate.runtime.doctor import Check
+    from headgate.model.check import Check
 
     kept = (
         f"history is kept {settings.retention_days} days, sources go back {settings.backfill_days}"

@@ -24,6 +24,7 @@ SECTIONS: Sections = {
         "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
+        "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
         "quarantine": Place(

@@ -14,10 +14,11 @@ from collections.abc import AsyncGenerator, Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, cast
 
 from headgate.errors import HeadgateError
 from headgate.ledger import FUNCTIONS, MIGRATIONS, anchor
+from headgate.model.check import Check
 from headgate.pg import Database, binaries, cluster, migrate, queries, where
 from headgate.pg.fitness import OLDEST_MAJOR
 from headgate.pg.link import Link
@@ -31,15 +32,6 @@ LIBRARIES = ("asyncpg", "click", "orjson", "prometheus-client", "pydantic", "ric
 SCARCE_BYTES, FULL_BYTES = 1 << 30, 100 << 20
 SKEW_SECONDS, WILD_SKEW_SECONDS = 1.0, 60.0
 SLOW_SYNC_SECONDS = 0.1
-
-
-class Check(NamedTuple):
-    """One finding."""
-
-    name: str
-    state: Literal["ok", "warn", "fail"]
-    text: str
-    hint: str = ""
 
 
 def check_machine(ledger: Ledger) -> Iterator[Check]:

@@ -57,6 +57,7 @@ class S3Events:
                 hint="Name the queue that messages are moved to when they were received too often.",
             )
         suffixes = suffix if suffix is None or isinstance(suffix, str) else tuple(suffix)
+        self.bucket, self.prefix, self.suffix = bucket, prefix, suffixes
         self._stored = Stored("s3", bucket=bucket, prefix=prefix, suffix=suffixes)
 
     def check(self) -> None:
