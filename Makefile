@@ -34,6 +34,10 @@ test-services: $(READY) $(AWS_READY) ## The same suites against further servers,
 	@scripts/services
 	$(BIN)/pytest $(ARGS) tests/services/*.py
 
+.PHONY: test-queue
+test-queue: $(READY) $(AWS_READY) ## 10,000 objects through a queue that misbehaves, standard and FIFO (some minutes)
+	HEADGATE_TEST_OBJECTS=10000 $(BIN)/pytest -q tests/promises/queue.py -k misbehaves $(ARGS)
+
 .PHONY: check
 check: lint types layers docs ## Everything that can be said without running it: lint, types, layers, docs
 	$(BIN)/pytest -q tests/docs tests/project

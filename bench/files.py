@@ -143,7 +143,7 @@ def _through(place: Place, prepare: Callable[[Path], object], n: int) -> tuple[R
     return report, Count(max(0, n - published), max(0, published - n))
 
 
-def _row(name: str, how: str, n: int, runs: list[tuple[float, float, Count]]) -> Row:
+def row(name: str, how: str, n: int, runs: list[tuple[float, float, Count]]) -> Row:
     rates = [n / seconds for seconds, _, _ in runs]
     ratios = [base / seconds for seconds, base, _ in runs]
     return Row(
@@ -178,7 +178,7 @@ def small(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
         runs.append((report["seconds"], (before + after) / 2, counted))
         before = after
     how = f"{n} files of 8 KiB from a folder, beside writing and syncing as many"
-    return [_row("small_files", how, n, runs)], []
+    return [row("small_files", how, n, runs)], []
 
 
 def large(place: Place, reps: int, size: int) -> tuple[list[Row], list[Figure]]:
@@ -203,6 +203,6 @@ def large(place: Place, reps: int, size: int) -> tuple[list[Row], list[Figure]]:
         before = after
     shutil.rmtree(place_of)
     how = f"one file of {size / 2**30:g} GiB from a folder, beside cp and a sync"
-    return [_row("large_file", how, 1, runs)], [
+    return [row("large_file", how, 1, runs)], [
         Figure("large_file_peak", round(max(peaks)), "MB", "memory of the process, at its peak")
     ]

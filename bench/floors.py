@@ -16,6 +16,7 @@ FLOORS = {
     "receive": 0.70,
     "small_files": 0.35,
     "large_file": 0.60,
+    "sqs": 0.80,
 }
 
 # figure → (the most it may be, its unit)

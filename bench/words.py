@@ -11,6 +11,7 @@ WORKLOADS = {
     "receive": "receive alone",
     "small_files": "files of 8 KiB",
     "large_file": "a file of 1 GiB",
+    "sqs": "a queue of SQS",
 }
 # figure → (what it is, the name to measure it by)
 FIGURES = {

@@ -46,9 +46,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     wanted = pyfuncitem._fixtureinfo.argnames
     arguments = {name: pyfuncitem.funcargs[name] for name in wanted}
     worlds = [value for value in arguments.values() if isinstance(value, World)]
+    marked = pyfuncitem.get_closest_marker("timeout")
+    seconds = marked.args[0] if marked else 120
 
     async def main() -> None:
-        async with asyncio.timeout(110):
+        # A little sooner than pytest itself: then there is a traceback that says where it stood.
+        async with asyncio.timeout(seconds - 10):
             for world in worlds:
                 await world.open()
             try:

@@ -55,6 +55,7 @@ class Anomaly:
         self.odds = odds
         self.did: Counter[str] = Counter()
         self.asked: Counter[str] = Counter()
+        self.bodies: deque[tuple[str, bytes]] = deque(maxlen=100)
         self.hook: Hook = lambda action, when: None
         self._target = target
         self._dice = random.Random(seed)
@@ -85,6 +86,7 @@ class Anomaly:
         body = await request.read()
         action = request.headers.get(TARGET, "").rpartition(".")[2]
         self.asked[action] += 1
+        self.bodies.append((action, body))
         if self._happens("delay"):
             await asyncio.sleep(self._dice.random() / 10)
         if self._happens("cut_before"):

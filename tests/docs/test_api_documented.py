@@ -67,6 +67,7 @@ def test_every_public_member_is_in_the_reference(name: str) -> None:
         "Http",
         "Manifest",
         "Prefix",
+        "S3Events",
         "Schedule",
         "ServerSentEvents",
         "Webhook",

@@ -32,9 +32,9 @@ from headgate.transports import open_wire
 OBJECTS = int(os.environ.get("HEADGATE_TEST_OBJECTS", "300"))
 
 
-def counting(world: World, source: hg.S3Events, **declared: object) -> hg.Pipeline:
+def counting(world: World, source: hg.S3Events) -> hg.Pipeline:
     """A pipeline that notes every object it applied, in a table that allows no repeats."""
-    p = world.pipeline(sources=[source], **declared)
+    p = world.pipeline(sources=[source])
 
     @p.apply
     async def note(tx: hg.Transaction, obj: hg.Object) -> None:

@@ -114,10 +114,8 @@ async def admit(
 ) -> Receipt:
     """The same inside a transaction of the caller's."""
     receipt = await _receive(link, to, source, [*envelopes, *(a.envelope for a in aside)])
-    # What was told before has a life of its own by now, and keeps it.
-    new = [a for a in aside if change_key(a.envelope).hex() not in receipt.known]
-    if new:
-        await park(link, to.pipeline, to.deployment, new)
+    if aside:
+        await park(link, to.pipeline, to.deployment, aside)
     return receipt
 
 

@@ -206,9 +206,13 @@ class Delivery:
 
 
 class Wire(Protocol):
-    """A queue of deliveries. What is not acknowledged comes again, after `hidden_seconds`."""
+    """A queue of deliveries. What is not acknowledged comes again, after `hidden_seconds`.
+
+    `at_once` is the most that one receive brings.
+    """
 
     hidden_seconds: float
+    at_once: int
 
     async def receive(self) -> Sequence[Delivery]:
         """Wait for deliveries, some seconds at most. Raises `Unavailable`."""

@@ -34,6 +34,8 @@ Told = Sequence[Envelope | Refused]
 RECEIVERS = 8
 ADMITTERS = 2
 BATCH = 500
+GATHER = 100
+GATHER_SECONDS = 0.03
 IN_HAND = 400  # not yet admitted; their bytes are in memory
 AWAITED = 10_000  # admitted and held until done; SQS allows 20,000 in flight from a FIFO queue
 LOOK_SECONDS = 0.5
@@ -61,6 +63,7 @@ class Drain:
         self._some = asyncio.Event()
         self._through = asyncio.Event()  # nothing is on its way into the ledger
         self._through.set()
+        self._pressing = False  # the last receive brought as many as it can
         self._admitting = 0
         self._polling = 0
         # Receivers wait for these: for a queue that has more, for room, and for the ledger.
@@ -111,6 +114,7 @@ class Drain:
                 self._arrived += found
                 self._some.set()
                 self._through.clear()
+                self._pressing = len(found) >= self._wire.at_once
                 self._busy.set()
                 self._say(Quiet())
             else:
@@ -154,6 +158,10 @@ class Drain:
     async def _admit(self) -> None:
         while True:
             await self._some.wait()
+            # A lone message does not wait for company. While more are on their way, a moment makes
+            # one commit of several.
+            if self._pressing and len(self._arrived) < GATHER:
+                await asyncio.sleep(GATHER_SECONDS)
             batch = [self._arrived.popleft() for _ in range(min(BATCH, len(self._arrived)))]
             if not self._arrived:
                 self._some.clear()
@@ -255,7 +263,7 @@ class Drain:
             return
         soon = self._tuning.max_wait_seconds
         left = await backlog.unfinished(self._db, self._to.pipeline, keys, soon)
-        if done := self._hand.sort({one.key: one.waits for one in left}):
+        if done := self._hand.done({one.key: one.waits for one in left}):
             self._say(Quiet())
             self._hand.ack(done)
 

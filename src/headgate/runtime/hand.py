@@ -34,17 +34,13 @@ class Hand:
         self._name = name
         self._changed = changed
         self._held: dict[str, _Held] = {}
+        self.awaited = 0  # deliveries that are acknowledged when their work is done
         self._acks: set[asyncio.Task[None]] = set()
 
     @property
     def fresh(self) -> int:
         """Deliveries that are not acknowledged and do not wait for the end of anything."""
-        return sum(not held.keys for held in self._held.values())
-
-    @property
-    def awaited(self) -> int:
-        """Deliveries that are acknowledged when their work is done."""
-        return sum(bool(held.keys) for held in self._held.values())
+        return len(self._held) - self.awaited
 
     @property
     def unsettled(self) -> int:
@@ -57,27 +53,33 @@ class Hand:
     def take(self, deliveries: Sequence[Delivery]) -> None:
         until = asyncio.get_running_loop().time() + self._wire.hidden_seconds
         for delivery in deliveries:
-            self._held[delivery.handle] = _Held(delivery, until)
+            self._held.setdefault(delivery.handle, _Held(delivery, until))
 
     def wait_for(self, delivery: Delivery, keys: frozenset[bytes]) -> None:
         """Hold it until these changes are done. Its bytes are in the ledger and may go."""
-        held = self._held[delivery.handle]
-        held.delivery, held.keys = replace(delivery, body=b""), keys
+        if (held := self._held.get(delivery.handle)) is not None:
+            self.awaited += not held.keys
+            held.delivery, held.keys = replace(delivery, body=b""), keys
 
     def keys(self) -> set[bytes]:
         """Every change whose end is awaited."""
         return {key for held in self._held.values() for key in held.keys}
 
-    def sort(self, unfinished: dict[bytes, bool]) -> list[Delivery]:
-        """Those whose changes are all done, given what is not done and whether that waits."""
+    def done(self, unfinished: dict[bytes, bool]) -> list[Delivery]:
+        """Those whose changes are all done, given what is not done and whether that waits.
+
+        They are nobody's to wait for any more, and have to be acknowledged.
+        """
         done: list[Delivery] = []
         for held in self._held.values():
             if not held.keys:
                 continue
             left = [unfinished[key] for key in held.keys if key in unfinished]
-            held.waits = all(left)
+            held.waits = bool(left) and all(left)
             if not left:
                 done.append(held.delivery)
+                held.keys = frozenset()
+                self.awaited -= 1
         return done
 
     def ack(self, deliveries: Sequence[Delivery]) -> None:
@@ -95,7 +97,8 @@ class Hand:
         finally:
             # What could not be acknowledged comes again, and is then known.
             for delivery in deliveries:
-                self._held.pop(delivery.handle, None)
+                held = self._held.pop(delivery.handle, None)
+                self.awaited -= held is not None and bool(held.keys)
             if left:
                 emit(UNACKNOWLEDGED, len(left), queue=self._name)
             self._changed()
@@ -125,6 +128,7 @@ class Hand:
         """Let others have what we hold, at once."""
         held = [h.delivery for h in self._held.values()]
         self._held.clear()
+        self.awaited = 0
         if held:
             try:
                 await self._wire.later(held, 0)

@@ -36,6 +36,8 @@ CONNECTIONS = 50
 ACK_TRIES = 4
 FIRST_PAUSE_SECONDS = 0.1
 DEFAULT_HIDDEN_SECONDS = 30.0
+_STANDARD = ["ApproximateReceiveCount", "SentTimestamp", "DeadLetterQueueSourceArn"]
+_FIFO = [*_STANDARD, "MessageGroupId", "SequenceNumber", "MessageDeduplicationId"]
 _COUNTS = (
     "ApproximateNumberOfMessages",
     "ApproximateNumberOfMessagesNotVisible",
@@ -75,6 +77,7 @@ class SqsWire:
         self._queue = queue
         self._is_fifo = is_fifo
         self.hidden_seconds = hidden_seconds
+        self.at_once = AT_ONCE
         self._idle_since = time.monotonic()
         self._unanswered: list[str] = []
         self._polls: set[asyncio.Task[list[Delivery]]] = set()
@@ -126,7 +129,7 @@ class SqsWire:
         try:
             answer = await self._ask(
                 "receive_message",
-                MessageSystemAttributeNames=["All"],
+                MessageSystemAttributeNames=_FIFO if self._is_fifo else _STANDARD,
                 MessageAttributeNames=["All"],
                 **asked,
             )
@@ -179,6 +182,7 @@ async def _client(stack: AsyncExitStack, address: queues.Queue, queue: str) -> A
         connect_timeout=CONNECT_SECONDS,
         read_timeout=LONGEST_WAIT_SECONDS + ANSWER_SECONDS,
         max_pool_connections=CONNECTIONS,
+        parameter_validation=False,  # what is asked is written in this file
         retries={"mode": "standard", "total_max_attempts": REQUESTS},
     )
     try:
