@@ -27,6 +27,13 @@ def fetch(envelope: Envelope) -> Iterator[bytes]:
     return _objects(root_of(envelope.uri)).read(place[1], version=immutable)
 
 
+def is_about_one_version(envelope: Envelope) -> bool:
+    """Was only a version of the object deleted? Mostly an old one that expired: the object that
+    readers see may well be there, and must not be taken back for it.
+    """
+    return envelope.metadata.get("removed") == "version"
+
+
 def root_of(uri: str) -> str:
     """The bucket of an object, as a uri."""
     scheme, _, rest = uri.partition("://")

@@ -24,7 +24,7 @@ from headgate.model.secret import Secret
 from headgate.model.uri import split_uri
 from headgate.net import bearer, signatures, sns
 
-from .announced import fetch
+from .announced import fetch, is_about_one_version
 from .webhook import named_secrets
 
 GOOGLE_KEYS = "https://www.googleapis.com/oauth2/v3/certs"
@@ -209,7 +209,9 @@ class Push:
         return [
             one
             for one in told.records
-            if isinstance(one, Refused) or one.data is not None or self.owns(one.uri)
+            if isinstance(one, Refused)
+            or one.data is not None
+            or (self.owns(one.uri) and not is_about_one_version(one))
         ]
 
     async def confirm(self, asked: Confirmation, web: Web) -> None:

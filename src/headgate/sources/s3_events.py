@@ -13,8 +13,9 @@ from headgate.model.envelope import Envelope, Provider, Refused
 from headgate.model.parse import parse
 from headgate.model.ports import Delivery
 from headgate.model.signal import IGNORED, emit
+from headgate.model.uri import split_uri
 
-from .stored import Stored
+from .announced import fetch, is_about_one_version
 
 Ack = Literal["admitted", "finalized"]
 
@@ -58,7 +59,6 @@ class S3Events:
             )
         suffixes = suffix if suffix is None or isinstance(suffix, str) else tuple(suffix)
         self.bucket, self.prefix, self.suffix = bucket, prefix, suffixes
-        self._stored = Stored("s3", bucket=bucket, prefix=prefix, suffix=suffixes)
 
     def check(self) -> None:
         """Raise `ConfigError` when the libraries for AWS are not there."""
@@ -68,11 +68,20 @@ class S3Events:
 
     def owns(self, uri: str) -> bool:
         """Can this source read the object?"""
-        return self._stored.owns(uri)
+        found = split_uri(uri) if uri.startswith("s3://") else None
+        return found is not None and self._means(*found)
+
+    def _means(self, bucket: str, key: str) -> bool:
+        """Was this object asked for? An address in a message opens nothing else."""
+        return (
+            self.bucket in (None, bucket)
+            and key.startswith(self.prefix or "")
+            and key.endswith(self.suffix or "")
+        )
 
     def fetch(self, envelope: Envelope) -> Iterable[bytes]:
-        """The object's bytes in chunks, of the version that was told."""
-        return self._stored.fetch(envelope)
+        """The object's bytes in chunks: of the version that was told, where there are versions."""
+        return fetch(envelope)
 
     def read(self, delivery: Delivery, received_at: datetime) -> Sequence[Envelope | Refused]:
         """What one message tells about the objects that were asked for."""
@@ -82,7 +91,7 @@ class S3Events:
         for number, record in enumerate(parsed.records):
             if isinstance(record, Refused):
                 told.append(record)
-            elif self._stored.means(record.uri):
+            elif self.owns(record.uri) and not is_about_one_version(record):
                 told.append(_ordered(record, delivery, number))
             else:
                 ignored += 1
