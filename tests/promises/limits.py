@@ -162,7 +162,7 @@ async def test_changes_of_other_objects_do_not_fold(world: World):
 async def test_a_storm_of_retries_keeps_to_its_rate(world: World):
     """Ten thousand fail at once; the retries come back no faster than the pipeline's rate."""
     began: list[float] = []
-    failing, rate = 10_000, 1500.0
+    failing, rate = 10_000, 1000.0
     plan = hg.RetryPlan("upstream-event", 3, 3600, 0.001, 0.002, "full")
     p = world.pipeline(retry=plan, retries_per_second=rate)
     first: set[str] = set()
