@@ -9,7 +9,6 @@ An object's uri is the one that the bucket's own notifications give it (`model/u
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
@@ -17,12 +16,13 @@ from typing import Protocol, cast
 from urllib.parse import unquote
 
 from headgate.errors import HeadgateError, ObjectMissing, Unavailable
-from headgate.model.envelope import Envelope, Provider, Strength, ordinal
+from headgate.model.envelope import Envelope, Provider, Strength
 from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.uri import quoted
 from headgate.net import buckets
 
 from .directory import content_type
+from .numbered import numbered
 from .walk import MAX_URI
 
 PROVIDERS: Mapping[str, Provider] = {"s3": "s3", "gs": "gcs", "az": "azure"}
@@ -109,28 +109,17 @@ class Bucket:
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
-        removed = change.kind == "removed"
         provider = PROVIDERS[self._address.cloud]
         kind, _, told = change.hint.partition(":")
         told = told.rpartition(" ")[0]
-        return Envelope(
-            event_id=event_id(change.uri, generation),
-            source=f"{provider}:{change.kind}",
+        return numbered(
+            change,
+            generation,
+            received_at,
+            source=provider,
             provider=provider,
-            detector="manifest",
-            kind=change.kind,
-            uri=change.uri,
-            etag=told if kind == "etag" and not removed else None,
-            version_id=told if kind == "version" and not removed else None,
-            version_hint=change.hint,
-            strength=change.strength,
-            size=change.size,
-            content_type=change.content_type,
-            event_time=received_at if removed else change.event_time,
-            clock="received" if removed else "object",
-            received_at=received_at,
-            sequence=ordinal(generation),
-            generation=generation,
+            etag=told if kind == "etag" else None,
+            version_id=told if kind == "version" else None,
         )
 
     def owns(self, uri: str) -> bool:
@@ -167,14 +156,6 @@ class Bucket:
             return error
         said = f"{self.uri} cannot be listed: {error}; nothing is taken for deleted"
         return Unavailable(said, upstream=self._address.root, hint=error.hint)
-
-
-def event_id(uri: str, generation: int) -> str:
-    """An id for a change of an object that its source did not name."""
-    plain = f"{generation}@{uri}"
-    if len(plain) <= 1024:
-        return plain
-    return f"{generation}@sha256:{hashlib.sha256(uri.encode()).hexdigest()}"
 
 
 def pinned(envelope: Envelope) -> dict[str, str | None]:

@@ -9,7 +9,6 @@ away nor a pattern that was changed deletes anything.
 from __future__ import annotations
 
 import errno
-import hashlib
 import logging
 import mimetypes
 import os
@@ -22,9 +21,10 @@ from functools import lru_cache
 
 from headgate.errors import ObjectChanged, ObjectMissing, PipelineError, Unavailable, UsageError
 from headgate.model.duration import seconds
-from headgate.model.envelope import Envelope, ordinal
+from headgate.model.envelope import Envelope
 from headgate.model.ports import Known, Noticed, Scan
 
+from .numbered import numbered
 from .pattern import compile_pattern, depth_of
 from .reading import open_inside, parts_of, trouble
 from .walk import Walk, unavailable, uri_of
@@ -114,27 +114,7 @@ class Directory:
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
-        removed = change.kind == "removed"
-        event_id = f"{generation}@{change.uri}"
-        if len(event_id) > 1024:
-            event_id = f"{generation}@sha256:{hashlib.sha256(change.uri.encode()).hexdigest()}"
-        return Envelope(
-            event_id=event_id,
-            source=f"file:{change.kind}",
-            provider="file",
-            detector="manifest",
-            kind=change.kind,
-            uri=change.uri,
-            version_hint=change.hint,
-            strength=change.strength,
-            size=change.size,
-            content_type=change.content_type,
-            event_time=received_at if removed else change.event_time,
-            clock="received" if removed else "object",
-            received_at=received_at,
-            sequence=ordinal(generation),
-            generation=generation,
-        )
+        return numbered(change, generation, received_at, source="file", provider="file")
 
     def owns(self, uri: str) -> bool:
         """Does the uri name something inside the folder?"""

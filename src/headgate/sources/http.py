@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from headgate.errors import HeadgateError, ObjectMissing, PipelineError, Unavailable
 from headgate.model.duration import seconds
-from headgate.model.envelope import Envelope, ordinal
+from headgate.model.envelope import Envelope
 from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.secret import Secret, reveal
 from headgate.net import loop
@@ -27,6 +27,7 @@ from headgate.net.http import Answer, Client, Limits, need_aiohttp, shared, show
 from headgate.net.retry_after import http_date
 
 from .address import check_headers, check_url
+from .numbered import numbered
 from .resume import Reading
 from .validator import conditions, hint_of, same, strength_of
 
@@ -89,28 +90,15 @@ class Http:
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
-        removed = change.kind == "removed"
-        event_id = f"{generation}@{change.uri}"
-        if len(event_id) > 1024:
-            event_id = f"{generation}@sha256:{hashlib.sha256(change.uri.encode()).hexdigest()}"
         tag = change.hint.removeprefix("etag:") if change.hint.startswith("etag:") else None
-        return Envelope(
-            event_id=event_id,
-            source=f"http:{change.kind}",
+        return numbered(
+            change,
+            generation,
+            received_at,
+            source="http",
             provider="http",
             detector="etag",
-            kind=change.kind,
-            uri=change.uri,
-            etag=None if removed else tag,
-            version_hint=change.hint,
-            strength=change.strength,
-            size=change.size,
-            content_type=change.content_type,
-            event_time=received_at if removed else change.event_time,
-            clock="received" if removed else change.clock,
-            received_at=received_at,
-            sequence=ordinal(generation),
-            generation=generation,
+            etag=tag,
         )
 
     def owns(self, uri: str) -> bool:

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from headgate.errors import HeadgateError, ObjectChanged, PipelineError, Unavailable
 from headgate.model import manifest
 from headgate.model.duration import seconds
-from headgate.model.envelope import Envelope, Strength, ordinal
+from headgate.model.envelope import Envelope, Strength
 from headgate.model.listing import NotAListing, Row, state
 from headgate.model.ports import Known, Noticed, Scan
 from headgate.model.secret import Secret, reveal
@@ -25,8 +25,8 @@ from headgate.net import buckets
 from headgate.net.http import need_aiohttp
 
 from .address import check_headers
-from .bucket import event_id
 from .directory import content_type
+from .numbered import numbered
 from .places import Places, is_web, place_of, provider_of
 from .shrinking import shrank
 
@@ -92,30 +92,18 @@ class Manifest:
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
-        removed = change.kind == "removed"
-        provider = provider_of(change.uri)
         kind, _, told = change.hint.partition(":")
-        told = None if removed else told.rpartition(" ")[0]
-        return Envelope(
-            event_id=event_id(change.uri, generation),
-            source=f"manifest:{change.kind}",
-            provider=provider,
-            detector="manifest",
-            kind=change.kind,
-            uri=change.uri,
+        told = told.rpartition(" ")[0]
+        return numbered(
+            change,
+            generation,
+            received_at,
+            source="manifest",
+            provider=provider_of(change.uri),
             etag=told if kind == "etag" else None,
             version_id=told if kind == "version" else None,
             md5=told if kind == "md5" else None,
-            version_hint=change.hint,
-            strength=change.strength,
-            size=change.size,
-            content_type=change.content_type,
-            event_time=received_at if removed else change.event_time,
-            clock="received" if removed else change.clock,
-            received_at=received_at,
-            sequence=ordinal(generation),
-            generation=generation,
-            metadata={"manifest": self.uri},
+            manifest=self.uri,
         )
 
     def owns(self, uri: str) -> bool:

@@ -28,10 +28,11 @@ from typing import Any, cast
 from headgate.errors import ObjectMissing, Permanent, PipelineError, Unavailable
 from headgate.model.change import Change
 from headgate.model.duration import seconds
-from headgate.model.envelope import Envelope, Provider, Strength, ordinal
+from headgate.model.envelope import Envelope, Provider, Strength
 from headgate.model.ports import Known, Noticed, Scan, Source
 
 from .calling import Lister
+from .numbered import numbered
 from .shrinking import shrank
 
 CHUNK_BYTES = 1 << 20
@@ -113,28 +114,8 @@ class OwnSource:
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
-        event_id = f"{generation}@{change.uri}"
-        if len(event_id) > 1024:
-            event_id = f"{generation}@sha256:{hashlib.sha256(change.uri.encode()).hexdigest()}"
-        return Envelope(
-            event_id=event_id,
-            source=f"{self.name}:{change.kind}",
-            provider=_PROVIDERS.get(change.uri.partition("://")[0], "http"),
-            detector="manifest",
-            kind=change.kind,
-            uri=change.uri,
-            version_hint=change.hint or None,
-            strength=change.strength,
-            size=change.size,
-            content_type=change.content_type,
-            event_time=change.event_time,
-            clock=change.clock,
-            received_at=received_at,
-            item=change.item,
-            sequence=ordinal(generation),
-            generation=generation,
-            data=change.data,
-        )
+        provider = _PROVIDERS.get(change.uri.partition("://")[0], "http")
+        return numbered(change, generation, received_at, source=self.name, provider=provider)
 
     def owns(self, uri: str) -> bool:
         """With a reader: what begins with `owns`; without that, whatever no other source reads."""
