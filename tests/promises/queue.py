@@ -26,10 +26,16 @@ from headgate.model.signal import IGNORED, listen
 from headgate.runtime import drain
 from headgate.runtime.drain import Drain
 from headgate.runtime.tuning import Tuning
-from headgate.transports import open_wire
+from headgate.transports import open_wire, sqs
 
 # `make test-queue` sends 10,000 objects.
-OBJECTS = int(os.environ.get("HEADGATE_TEST_OBJECTS", "300"))
+OBJECTS = int(os.environ.get("HEADGATE_TEST_OBJECTS", "200"))
+
+
+@pytest.fixture(autouse=True)
+def short_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopping waits for the poll that is on its way; tests stop often."""
+    monkeypatch.setattr(sqs, "LONGEST_WAIT_SECONDS", 1)
 
 
 def counting(world: World, source: hg.S3Events) -> hg.Pipeline:

@@ -13,7 +13,7 @@ from tests.aws.anomaly import Anomaly, Odds, anomaly
 from tests.aws.emulator import Aws
 from tests.aws.mail import Mail
 from tests.pg.processes import keeper_pid, kill, server_pid
-from tests.promises.queue import counting, draining, make_table, quiet, seen
+from tests.promises.queue import counting, draining, make_table, quiet, seen, short_polls
 from tests.world import World, until
 
 import headgate as hg
@@ -32,6 +32,7 @@ async def note(tx, obj):
     tx.later("INSERT INTO seen (uri) VALUES ($1)", obj.uri)
 """
 KEYS = [f"{n}.csv" for n in range(60)]
+__all__ = ["short_polls"]  # a fixture
 
 
 class Killer:
@@ -65,7 +66,7 @@ async def test_a_kill_anywhere_from_receive_to_acknowledge_leaves_one_effect(
     world: World, aws: Aws, monkeypatch: pytest.MonkeyPatch, point: str
 ):
     """Received, about to commit, committed, acknowledged or about to be: the next one finishes."""
-    mail = Mail(aws, hidden_seconds=2, topic=False)
+    mail = Mail(aws, hidden_seconds=1, topic=False)
     await asyncio.to_thread(mail.put_many, KEYS)
     await make_table(world)
     file = world.folder / "p.py"
@@ -117,7 +118,7 @@ async def test_nothing_is_acknowledged_while_the_ledger_is_away(
             acked = between.asked["DeleteMessageBatch"]
             try:
                 await asyncio.to_thread(mail.put_many, KEYS)
-                await asyncio.sleep(4)
+                await asyncio.sleep(3)
                 assert between.asked["DeleteMessageBatch"] == acked
                 assert mail.left() == len(KEYS)
                 assert one.quiet.failing

@@ -233,9 +233,10 @@ class Drain:
             # An idle queue brings nothing: there is nothing to ask for.
             if self._since_look or not (self._ledger.is_set() and self._room.is_set()):
                 try:
-                    most = self._tuning.backlog_max
-                    self._since_look = 0
+                    most, counted = self._tuning.backlog_max, self._since_look
                     self._ready = await backlog.ready(self._db, self._to.pipeline, most)
+                    # What was admitted while we asked may be in the answer: rather twice than not.
+                    self._since_look -= counted
                     self._ledger.set()
                     pause = LOOK_SECONDS
                 except LedgerUnavailable as error:
