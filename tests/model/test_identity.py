@@ -292,6 +292,14 @@ def test_without_a_sequence_time_decides_and_then_admission():
     assert not is_newer(None, NOON, 1, None, NOON, 1)
 
 
+def test_a_listing_and_the_events_of_a_bucket_do_not_count_alike():
+    """What a poll noticed after a lost event is newer by its time, whatever its number."""
+    later = NOON + timedelta(seconds=1)
+    assert is_newer("~0000000000000000002", later, 2, "0062E99A88DC407460", NOON, 1)
+    assert not is_newer("0062E99A88DC407460", NOON, 2, "~0000000000000000002", later, 1)
+    assert not is_newer("~0000000000000000001", later, 2, "~0000000000000000002", NOON, 1)
+
+
 @given(st.integers(0, 10**19 - 1), st.integers(0, 10**19 - 1))
 def test_numbers_of_a_source_sort_as_text(one: int, other: int):
     """9 comes before 10 in the ledger too."""

@@ -26,6 +26,27 @@ def test_threads_share_one_loop() -> None:
     assert found.pop()[1] == "headgate-net"
 
 
+def test_what_is_kept_is_made_once() -> None:
+    """Threads that come at the same time get the same one; none is made to be dropped."""
+    made: list[object] = []
+
+    class Kept:
+        def __init__(self) -> None:
+            made.append(self)
+
+        async def close(self) -> None: ...
+
+    gate = threading.Barrier(4)
+
+    def ask(_: int) -> Kept:
+        gate.wait()
+        return loop.keep("asked at once", Kept)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set(pool.map(ask, range(4))) == set(made)
+    assert len(made) == 1
+
+
 def test_what_a_coroutine_raises_is_raised_here() -> None:
     """Errors and time limits reach the caller."""
 

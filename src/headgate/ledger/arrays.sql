@@ -1,3 +1,10 @@
+-- function: alike
+-- Can two sequences be compared? Numbers of ours begin with ~ and say nothing about a source's own.
+CREATE OR REPLACE FUNCTION headgate.alike(one text, other text) RETURNS boolean
+LANGUAGE sql IMMUTABLE AS $$
+    SELECT one IS NOT NULL AND other IS NOT NULL AND (left(one, 1) = '~') = (left(other, 1) = '~')
+$$;
+
 -- function: spread
 -- A column whose rows all say the same travels as an array of one element. Here it is whole again.
 CREATE OR REPLACE FUNCTION headgate.spread(told anyarray, n int) RETURNS anyarray

@@ -13,7 +13,7 @@ SELECT e.id, e.uri,
                        OR z.pipeline <> p.pipeline OR z.uri <> p.uri)) THEN 'link_broken' END,
            CASE WHEN a.version + 1 <> p.version THEN 'version_broken' END,
            CASE WHEN b.id IS NOT NULL AND NOT CASE
-                    WHEN e.sequence IS NOT NULL AND b.sequence IS NOT NULL THEN e.sequence > b.sequence
+                    WHEN headgate.alike(e.sequence, b.sequence) THEN e.sequence > b.sequence
                     ELSE (e.event_time, e.id) > (b.event_time, b.id) END
                 THEN 'head_went_back' END], NULL) END AS faults
 FROM (SELECT id, pipeline, uri, removed, sequence, event_time FROM headgate.entry

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from headgate.model.identity import alike
 from headgate.pg import Database
 
 from .life import JournalLine, Life, life
@@ -134,7 +135,7 @@ def _skipped(x: Life, line: JournalLine, attempt: str, proof: tuple[str, ...]) -
 def _compared(x: Life) -> str:
     then = x.current_then
     assert then is not None
-    if x.sequence is not None and then.sequence is not None:
+    if x.sequence is not None and then.sequence is not None and alike(x.sequence, then.sequence):
         return f"with sequence {then.sequence} against {x.sequence}"
     if x.event_time != then.event_time:
         return f"with event time {_utc(then.event_time)} against {_utc(x.event_time)}"

@@ -84,7 +84,7 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
             SELECT * FROM headgate.entry o WHERE o.id = y.id OFFSET 0) AS z
         WHERE y.subject = of_subject AND y.id <> entry AND y.attempts = 0 AND y.due_at IS NULL
           AND y.worker IS NULL AND z.uri = of_uri
-          AND CASE WHEN z.sequence IS NOT NULL AND of_sequence IS NOT NULL
+          AND CASE WHEN headgate.alike(z.sequence, of_sequence)
                    THEN z.sequence > of_sequence COLLATE "C"
                    ELSE (z.event_time, z.id) > (of_time, entry) END)
 $$;

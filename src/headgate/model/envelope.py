@@ -147,6 +147,10 @@ class Refused:
     raw: bytes
 
 
+# Begins the sequence of a change that the ledger has numbered, as no source's own does.
+NUMBERED = "~"
+
+
 def ordinal(number: int) -> str:
     """A source's integer sequence as text that sorts as the number does."""
     if number < 0 or number >= 10**19:

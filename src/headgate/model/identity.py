@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import orjson
 
-from .envelope import Envelope
+from .envelope import NUMBERED, Envelope
 
 Json = str | int | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -193,8 +193,14 @@ def is_newer(
 ) -> bool:
     """Does this change of a uri come after the one its head stands for? Otherwise it is `stale`.
 
-    The source's own sequence decides where both have one; else event time; else admission.
+    The source's own sequence decides where both have one of the same kind; else event time; else
+    admission. A bucket's events and a listing of it do not count alike.
     """
-    if sequence is not None and than_sequence is not None:
+    if sequence is not None and than_sequence is not None and alike(sequence, than_sequence):
         return sequence > than_sequence
     return (event_time, entry) > (than_event_time, than_entry)
+
+
+def alike(sequence: str, other: str) -> bool:
+    """Can two sequences be compared? Those of the ledger say nothing about a source's own."""
+    return sequence.startswith(NUMBERED) == other.startswith(NUMBERED)

@@ -104,7 +104,10 @@ def keep(key: object, make: Callable[[], K]) -> K:
         return cast("K", found)
 
     async def made() -> Closable:
-        return ours.kept.setdefault(key, make())
+        # Looked for once more: whoever was first has made it meanwhile, on this very loop.
+        if key not in ours.kept:
+            ours.kept[key] = make()
+        return ours.kept[key]
 
     return cast("K", wait(made()))
 

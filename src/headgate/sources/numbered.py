@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import datetime
 
-from headgate.model.envelope import Detector, Envelope, Provider, ordinal
+from headgate.model.envelope import NUMBERED, Detector, Envelope, Provider, ordinal
 from headgate.model.ports import Noticed
 
 
@@ -44,7 +44,7 @@ def numbered(
         event_time=received_at if unseen else change.event_time,
         clock="received" if unseen else change.clock,
         received_at=received_at,
-        sequence=ordinal(generation),
+        sequence=NUMBERED + ordinal(generation),
         generation=generation,
         item=change.item,
         metadata={} if manifest is None else {"manifest": manifest},
