@@ -208,7 +208,7 @@ class Path:
         """Is there anything to do, by what the claim saw?"""
         head = claim.head
         if head is not None and not is_newer(
-            claim.sequence, claim.event_time, claim.id, head.sequence, head.event_time, head.seen
+            claim.sequence, claim.stood_at, claim.id, head.sequence, head.event_time, head.seen
         ):
             return Skipped("stale")
         if claim.superseded:

@@ -106,6 +106,17 @@ async def test_a_record_that_cannot_be_read_is_kept_and_costs_no_neighbour(world
     ]
 
 
+async def test_a_record_the_ledger_cannot_take_holds_up_nobody(world: World):
+    """A source may make up anything; what does not fit is kept, and the stream goes on."""
+
+    class Odd(Numbers):
+        def _one(self, n: int) -> hg.Envelope | Refused:
+            return change(f"n/{n}\0" if n == 4 else f"n/{n}", b"%d" % n, event=str(n))
+
+    await world.run(world.pipeline(sources=[Odd(9)]))
+    assert await world.outcomes() == {"finalized": 8, "quarantined:unfit": 1}
+
+
 async def test_a_refused_record_that_is_released_is_refused_again(world: World):
     """A release cannot make sense of it; it comes back to quarantine and nothing is published."""
     p = world.pipeline(sources=[Numbers(1, bad=[1])])

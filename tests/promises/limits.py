@@ -85,6 +85,29 @@ async def test_a_dead_worker_frees_its_partitions(world: World):
     assert await world.val("SELECT coalesce(sum(busy), 0) FROM headgate.part") == 0
 
 
+async def test_a_limit_can_be_lifted_and_set_again_while_work_waits(world: World):
+    """A redeploy in the middle of a backlog costs nothing and miscounts nothing."""
+    limited, free = world.pipeline(per_partition=1), world.pipeline()
+    await world.receive(limited, *[change(f"hot/{n}") for n in range(9)])
+    path, worker = await world.path(limited), await world.worker()
+    first = await world.claim(path, worker, most=5)
+    open_path = await world.path(free)
+    more = await world.claim(open_path, worker, most=5)
+    assert (len(first), len(more)) == (1, 5)
+    await world.finish(path, first)
+    await world.finish(open_path, more)
+    await world.run(limited)
+    assert await world.outcomes() == {"finalized": 9}
+
+
+async def test_a_partition_function_that_fails_keeps_no_change_out(world: World):
+    """The change counts to its folder then."""
+    p = world.pipeline(per_partition=1, partition=lambda e: e.uri.split("/")[9])
+    await world.receive(p, change("a/1"), change("b/1"))
+    await world.run(p)
+    assert await world.outcomes() == {"finalized": 2}
+
+
 async def test_quarantined_and_released_entries_count_as_well(world: World):
     """A released entry goes back into its partition."""
     p = world.pipeline(per_partition=1)

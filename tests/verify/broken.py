@@ -158,7 +158,7 @@ BROKEN = [
         "a head went back to an older change",
         {"head_went_back"},
         "a2",
-        "UPDATE headgate.entry SET sequence = '0' WHERE id = {a2}",
+        "UPDATE headgate.entry SET sequence = '~0' WHERE id = {a2}",
     ),
     Broken(
         "a publication names code that nobody deployed",
@@ -273,7 +273,8 @@ BROKEN = [
     Broken(
         "a partition counts what nobody has claimed",
         {"partition_miscounted"},
-        sql="INSERT INTO headgate.part VALUES (1, 7, 3)",
+        sql="UPDATE headgate.pipeline SET per_partition = 2;"
+        "INSERT INTO headgate.part VALUES (1, 7, 3)",
     ),
     Broken(
         "an admission was counted twice",

@@ -14,9 +14,10 @@ SELECT e.id, e.uri,
            CASE WHEN a.version + 1 <> p.version THEN 'version_broken' END,
            CASE WHEN b.id IS NOT NULL AND NOT CASE
                     WHEN headgate.alike(e.sequence, b.sequence) THEN e.sequence > b.sequence
-                    ELSE (e.event_time, e.id) > (b.event_time, b.id) END
+                    ELSE (headgate.stood_at(e.sequence, e.event_time, e.received_at), e.id)
+                       > (headgate.stood_at(b.sequence, b.event_time, b.received_at), b.id) END
                 THEN 'head_went_back' END], NULL) END AS faults
-FROM (SELECT id, pipeline, uri, removed, sequence, event_time FROM headgate.entry
+FROM (SELECT id, pipeline, uri, removed, sequence, event_time, received_at FROM headgate.entry
       WHERE id > $1 ORDER BY id LIMIT $2) e
 LEFT JOIN headgate.work w ON w.pipeline = e.pipeline AND w.id = e.id
 LEFT JOIN headgate.quarantine q ON q.entry = e.id

@@ -67,6 +67,7 @@ FROM headgate.part b FULL JOIN (
     SELECT o.pipeline, o.part, count(*) AS n FROM headgate.work o
     WHERE o.part IS NOT NULL AND o.worker IS NOT NULL GROUP BY o.pipeline, o.part) w
     ON w.pipeline = b.pipeline AND w.part = b.part
+JOIN headgate.pipeline p ON p.id = coalesce(b.pipeline, w.pipeline) AND p.per_partition IS NOT NULL
 WHERE coalesce(b.busy, 0) <> coalesce(w.n, 0) LIMIT 1001
 
 -- name: counters

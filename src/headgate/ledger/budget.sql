@@ -22,7 +22,7 @@ UPDATE headgate.pipeline p
 SET spent_at = CASE WHEN n.pipeline IS NULL THEN NULL ELSE clock_timestamp() END,
     overridden_until = CASE WHEN n.pipeline IS NULL THEN NULL ELSE p.overridden_until END
 FROM headgate.pipeline o LEFT JOIN now_spent n ON n.pipeline = o.id
-WHERE p.id = o.id AND (o.spent_at IS NULL) <> (n.pipeline IS NULL)
+WHERE p.id = o.id AND (p.spent_at IS NULL) <> (n.pipeline IS NULL)
 RETURNING p.id, p.name, p.spent_at, n.failed, n.attempts
 
 -- name: forget

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from headgate.errors import Fenced
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import Detector, Envelope
+from headgate.model.envelope import NUMBERED, Detector, Envelope
 from headgate.pg import Database, Link, driver, queries
 
 from .arrays import column
@@ -37,7 +37,8 @@ _HEAD = 20  # where the columns of the head begin in what claim() answers
 class Head:
     """The publication that is current for the entry's uri, as the claim saw it.
 
-    `sequence` and `event_time` are those of `seen`: the last change that left it as it is.
+    `sequence` and `event_time` are those of `seen`: the last change that left it as it is. For what
+    was noticed by looking, the time is when it was looked at.
     """
 
     entry: int
@@ -77,6 +78,12 @@ class Claim:
     data: bytes | None
     part: int | None
     superseded: bool
+
+    @property
+    def stood_at(self) -> datetime:
+        """When the object was as this change says (`stood_at` in arrays.sql)."""
+        numbered = self.sequence is not None and self.sequence.startswith(NUMBERED)
+        return self.received_at if numbered else self.event_time
 
     @property
     def claimed_at(self) -> datetime:

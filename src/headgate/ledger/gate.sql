@@ -62,6 +62,8 @@ BEGIN
         due := ARRAY(
             SELECT o.ctid FROM headgate.work o
             WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND o.alone
+              AND (held.per_partition IS NULL OR o.part IS NULL OR held.per_partition > coalesce((
+                SELECT x.busy FROM headgate.part x WHERE x.pipeline = p AND x.part = o.part), 0))
               AND NOT EXISTS (
                 SELECT FROM headgate.work b
                 WHERE b.subject = o.subject AND b.id <> o.id
@@ -116,8 +118,10 @@ BEGIN
             p, greatest(n - cardinality(due), 0), held.per_partition, held.coalesce_seconds, now_at);
         END IF;
     END IF;
-    IF held.per_partition IS NOT NULL THEN
-        due := headgate.within_partitions(p, due || fresh, held.per_partition);
+    -- Where a limit was lifted, what is still counted is counted on.
+    IF held.per_partition IS NOT NULL
+       OR EXISTS (SELECT FROM headgate.part x WHERE x.pipeline = p) THEN
+        due := headgate.within_partitions(p, due || fresh, coalesce(held.per_partition, 2147483647));
         fresh := '{}';
     END IF;
 
@@ -132,7 +136,8 @@ BEGIN
            nullif(t.first_at, now_at), extract(epoch FROM now_at)::float8, t.due_at IS NOT NULL, t.upstream,
            e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, t.part,
            held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
-               AND headgate.superseded(t.subject, e.id, e.uri, e.sequence, e.event_time),
+               AND headgate.superseded(t.subject, e.id, e.uri, e.sequence,
+                   headgate.stood_at(e.sequence, e.event_time, e.received_at)),
            h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id
     FROM taken t
     CROSS JOIN LATERAL (
@@ -140,8 +145,8 @@ BEGIN
     LEFT JOIN LATERAL (
         SELECT o.entry, o.version, o.removed, o.content, o.effect, x.sequence, x.event_time, x.id
         FROM headgate.publication o CROSS JOIN LATERAL (
-            SELECT y.id, y.sequence, y.event_time FROM headgate.entry y
-            WHERE y.id = coalesce(o.seen, o.entry) OFFSET 0) AS x
+            SELECT y.id, y.sequence, headgate.stood_at(y.sequence, y.event_time, y.received_at) AS event_time
+            FROM headgate.entry y WHERE y.id = coalesce(o.seen, o.entry) OFFSET 0) AS x
         WHERE o.pipeline = p AND o.uri = e.uri AND o.successor IS NULL OFFSET 0) AS h ON true
     ORDER BY t.id;
 END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off
@@ -172,7 +177,8 @@ BEGIN
     IF parts IS NOT NULL THEN
         PERFORM FROM headgate.part b WHERE b.pipeline = p AND b.part = ANY (parts)
         ORDER BY b.part FOR UPDATE;
-        UPDATE headgate.part b SET busy = b.busy - c.n
+        -- Not below zero: what was claimed while there was no limit was never counted in.
+        UPDATE headgate.part b SET busy = greatest(b.busy - c.n, 0)
         FROM (SELECT t.part, count(*) AS n FROM unnest(parts) AS t(part) GROUP BY t.part) c
         WHERE b.pipeline = p AND b.part = c.part;
     END IF;

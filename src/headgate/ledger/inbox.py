@@ -133,6 +133,8 @@ async def poll(
     """
     by_uri = {change.uri: change for change in changes}
     async with db.transaction() as link:
+        # Two sources that show the same uri (one is being renamed, say) must not take one number.
+        await link.execute("SELECT pg_advisory_xact_lock(1751606891, $1)", to.pipeline)
         numbered = await link.fetch(
             NOTICE,
             to.pipeline,

@@ -86,7 +86,7 @@ RETURNS boolean LANGUAGE sql STABLE AS $$
           AND y.worker IS NULL AND z.uri = of_uri
           AND CASE WHEN headgate.alike(z.sequence, of_sequence)
                    THEN z.sequence > of_sequence COLLATE "C"
-                   ELSE (z.event_time, z.id) > (of_time, entry) END)
+                   ELSE (headgate.stood_at(z.sequence, z.event_time, z.received_at), z.id) > (of_time, entry) END)
 $$;
 
 -- function: within_partitions

@@ -221,7 +221,9 @@ class Settler:
         gone = {e for e, w in wanted.items() if any(digest not in kept for digest, _ in w)}
         if gone:
             raise _Raced(gone)
-        back = {s.claim.upstream for s in ready if s.claim.upstream is not None}
+        # Who got its bytes has shown that its upstream answers, also when they were nothing new.
+        answered = [*ready, *(s for s in live if s.content and s.verdict == UNCHANGED)]
+        back = {s.claim.upstream for s in answered if s.claim.upstream is not None}
         for upstream in sorted(back):
             await link.execute(gate.Q.upstream_is_back, upstream, self._at.pipeline)
         if ready:

@@ -212,7 +212,15 @@ class Pipeline:
         """How changes are told apart into partitions; None where there is no limit."""
         if self.per_partition is None:
             return None
-        return self.partition or partition_of
+        return partition_of if self.partition is None else self._partition
+
+    def _partition(self, envelope: Envelope) -> str:
+        # A function that fails must not keep a change out: it counts to its folder then.
+        try:
+            named = self.partition(envelope) if self.partition is not None else None
+        except Exception:
+            named = None
+        return named if isinstance(named, str) and "\0" not in named else partition_of(envelope)
 
     @property
     def is_async(self) -> bool:

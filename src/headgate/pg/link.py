@@ -26,7 +26,9 @@ _PREFIX = re.compile(r"(?<![\w$.])headgate\.")
 
 _AWAY = frozenset(
     {
+        "25006",  # read-only: this server became a standby
         "53100",  # disk full
+        "53200",  # out of memory
         "53300",  # too many connections
         "57P01",  # shutdown by an administrator
         "57P02",  # another backend crashed

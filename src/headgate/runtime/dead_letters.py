@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 
-from headgate.errors import HeadgateError, LedgerUnavailable
+from headgate.errors import LedgerUnavailable
 from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
 from headgate.ledger.inbox import Registered
@@ -24,7 +24,7 @@ from headgate.telemetry import mask
 from headgate.telemetry.log import get_logger
 
 from .drain import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, opened, read
-from .intake import Quiet, count, sort
+from .intake import Quiet, count, is_the_records, sort, unfit
 
 PACE_SECONDS = 1.0  # between one receive and the next: ten messages a second at most
 CLOSE_SECONDS = 15.0
@@ -63,7 +63,7 @@ class DeadLetters:
                     told()
                     pause = FIRST_PAUSE_SECONDS
                     await asyncio.sleep(PACE_SECONDS if found else 0)
-                except HeadgateError as error:
+                except Exception as error:
                     if isinstance(error, LedgerUnavailable):
                         emit(OUTAGE)
                     self._complain(error)
@@ -76,17 +76,8 @@ class DeadLetters:
 
     async def _set_aside(self, wire: Wire, deliveries: Sequence[Delivery]) -> None:
         """Keep them in quarantine, then take them off the queue."""
-        now = datetime.now(UTC)
-        aside: list[Aside] = []
-        for delivery in deliveries:
-            told = read(self._source, delivery, now)
-            envelopes, unreadable = sort(told, self._source.name, self._source.provider, now)
-            aside += unreadable
-            aside += [_dead(envelope, delivery) for envelope in envelopes]
         try:
-            if aside:
-                receipt = await inbox.receive(self._db, self._to, self._source.name, (), aside)
-                count(self._source.name, receipt)
+            await self._keep(deliveries)
             left = await wire.ack(deliveries)
         except BaseException:
             await wire.later(deliveries, 0)
@@ -94,10 +85,34 @@ class DeadLetters:
         if left:
             emit(UNACKNOWLEDGED, len(left), queue=self._source.name)
 
-    def _complain(self, error: HeadgateError) -> None:
+    async def _keep(self, deliveries: Sequence[Delivery], refusal: Exception | None = None) -> None:
+        """One that the ledger cannot take costs none of the others."""
+        source, now = self._source, datetime.now(UTC)
+        aside: list[Aside] = []
+        for delivery in deliveries:
+            told = read(source, delivery, now)
+            if refusal is not None:
+                told = [unfit(record, refusal) for record in told]
+            envelopes, unreadable = sort(told, source.name, source.provider, now)
+            aside += unreadable
+            aside += [_dead(envelope, delivery) for envelope in envelopes]
+        if not aside:
+            return
+        try:
+            count(source.name, await inbox.receive(self._db, self._to, source.name, (), aside))
+        except Exception as error:
+            if refusal is not None or not is_the_records(error):
+                raise
+            if len(deliveries) == 1:
+                await self._keep(deliveries, error)
+            else:
+                for delivery in deliveries:
+                    await self._keep([delivery])
+
+    def _complain(self, error: Exception) -> None:
         if self.quiet.failing != str(error):
-            name = self._source.name
-            log.warning("dead letters wait", source=name, why=str(error), hint=error.hint)
+            name, hint = self._source.name, getattr(error, "hint", "")
+            log.warning("dead letters wait", source=name, why=str(error), hint=hint)
         self.quiet = Quiet(failing=str(error))
 
 

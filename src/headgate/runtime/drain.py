@@ -26,7 +26,7 @@ from headgate.telemetry.log import get_logger
 from headgate.transports import open_wire
 
 from .hand import Hand
-from .intake import Quiet, count, sort
+from .intake import Quiet, count, is_the_records, sort, unfit
 from .tuning import Tuning
 
 Told = Sequence[Envelope | Refused]
@@ -201,15 +201,16 @@ class Drain:
             try:
                 await self._commit(records, now)
                 return
-            except LedgerUnavailable as error:
-                self._ledger.clear()
-                emit(OUTAGE)
-                self._complain(error)
-                await asyncio.sleep(pause)
-                pause = min(pause * 2, LONGEST_LEDGER_PAUSE_SECONDS)
             except Exception as error:
+                if not is_the_records(error):
+                    self._ledger.clear()
+                    emit(OUTAGE)
+                    self._complain(_away(error))
+                    await asyncio.sleep(pause)
+                    pause = min(pause * 2, LONGEST_LEDGER_PAUSE_SECONDS)
+                    continue
                 if len(records) == 1:
-                    records = [_unfit(records[0], error)]
+                    records = [unfit(records[0], error)]
                     continue
                 # One that the ledger cannot take must not cost the others. Halves keep their order.
                 half = len(records) // 2
@@ -328,11 +329,10 @@ def read(source: Wired, delivery: Delivery, now: datetime) -> Told:
         return [Refused("unreadable", "", f"{type(error).__name__}: {error}", delivery.body)]
 
 
-def _unfit(record: Envelope | Refused, error: Exception) -> Refused:
-    """A record that the ledger cannot take, as one that it can."""
-    if isinstance(record, Refused):
-        raise error
-    return Refused("unfit", "", f"{type(error).__name__}: {error}", record.json())
+def _away(error: Exception) -> HeadgateError:
+    if isinstance(error, HeadgateError):
+        return error
+    return LedgerUnavailable(f"{type(error).__name__}: {error}")
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from headgate.errors import LedgerUnavailable, Unavailable
-from headgate.ledger import mark
+from headgate.errors import LedgerUnavailable, Unavailable, UsageError
+from headgate.ledger import inbox, mark
 from headgate.ledger.inbox import Registered
+from headgate.model.envelope import Envelope, Refused
 from headgate.model.ports import Advance, Followed
 from headgate.model.signal import OUTAGE, emit
+from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
-from .intake import Quiet, count, sort
+from .intake import Quiet, count, is_the_records, sort, unfit
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 60.0
@@ -43,12 +45,16 @@ class Follower:
             try:
                 await self._follow(told)
                 pause = FIRST_PAUSE_SECONDS
-            except Unavailable as error:
+            except UsageError:
+                raise
+            except Exception as error:
+                # Whatever it is, the mark was not moved, and other sources have to be heard.
                 if isinstance(error, LedgerUnavailable):
                     emit(OUTAGE)
-                self._complain(str(error))
+                self._complain(describe(error))
                 told()
-                await asyncio.sleep(error.delay_seconds or pause)
+                delay = error.delay_seconds if isinstance(error, Unavailable) else None
+                await asyncio.sleep(delay or pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self, told: Callable[[], None]) -> None:
@@ -67,13 +73,33 @@ class Follower:
     async def _admit(self, expected: str | None, advance: Advance) -> bool:
         source = self._source
         envelopes, aside = sort(advance.told, source.name, source.provider, datetime.now(UTC))
-        receipt = await mark.advance(
-            self._db, self._to, source.name, expected, advance.checkpoint, envelopes, aside
-        )
+        to = (self._db, self._to, source.name, expected, advance.checkpoint)
+        try:
+            receipt = await mark.advance(*to, envelopes, aside)
+        except Exception as error:
+            if not is_the_records(error):
+                raise
+            for record in advance.told:
+                await self._admit_alone(record)
+            receipt = await mark.advance(*to, ())
         if receipt is None:
             return False
         count(source.name, receipt)
         return True
+
+    async def _admit_alone(self, record: Envelope | Refused) -> None:
+        """Ahead of the mark, which is harmless: told again, it is a duplicate."""
+        source = self._source
+        for again in (False, True):
+            envelopes, aside = sort([record], source.name, source.provider, datetime.now(UTC))
+            try:
+                receipt = await inbox.receive(self._db, self._to, source.name, envelopes, aside)
+                count(source.name, receipt)
+                return
+            except Exception as error:
+                if again or not is_the_records(error):
+                    raise
+                record = unfit(record, error)
 
     def _complain(self, why: str) -> None:
         if self.quiet.failing != why:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 import subprocess
+import time
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -20,7 +21,9 @@ from headgate.ledger import budget, incident
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
-HOOK_SECONDS = 20.0
+HOOK_SECONDS = 5.0
+ROUND_SECONDS = 10.0
+RUNBOOK = "docs/runbooks/reliability/trigger-retry-matrix.md"
 log = get_logger("headgate.incident")
 
 
@@ -31,9 +34,28 @@ class Hook:
         self._address = address
         self._every_seconds = every_seconds
         self._env = env
+        self._turns: list[budget.Turn] = []
 
-    async def tell_exhausted(self, db: Database) -> None:
-        """Tell what ran out of attempts since the last time."""
+    def spent(self, turn: budget.Turn) -> None:
+        """A pipeline's error budget is spent; told with the next round."""
+        if self._address:
+            self._turns.append(turn)
+
+    async def tell(self, db: Database) -> None:
+        """Tell what happened since the last time. What does not fit into a round waits for the
+        next one: leases have to be looked after meanwhile.
+        """
+        until = time.monotonic() + ROUND_SECONDS
+        while self._turns and time.monotonic() < until:
+            turn = self._turns.pop(0)
+            await self._call(
+                {
+                    "incident": "error_budget_spent",
+                    **asdict(turn),
+                    "look": f"headgate budget list; headgate status {turn.pipeline}",
+                    "runbook": RUNBOOK,
+                }
+            )
         if not self._address:
             return
         for one in await incident.take(db, self._every_seconds):
@@ -41,22 +63,10 @@ class Hook:
                 "incident": "exhausted",
                 **asdict(one),
                 "look": f"headgate quarantine list --pipeline {one.pipeline} --reason {one.reason}",
-                "runbook": "docs/runbooks/reliability/trigger-retry-matrix.md",
+                "runbook": RUNBOOK,
             }
-            if not await self._call(document):
+            if time.monotonic() > until or not await self._call(document):
                 await incident.untold(db, one)
-
-    async def tell_spent(self, turn: budget.Turn) -> None:
-        """Tell that a pipeline's error budget is spent."""
-        if self._address and turn.spent_at is not None:
-            await self._call(
-                {
-                    "incident": "error_budget_spent",
-                    **asdict(turn),
-                    "look": f"headgate budget list; headgate status {turn.pipeline}",
-                    "runbook": "docs/runbooks/reliability/trigger-retry-matrix.md",
-                }
-            )
 
     async def _call(self, document: Mapping[str, object]) -> bool:
         said = orjson.dumps({**document, "env": self._env})

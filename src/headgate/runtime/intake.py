@@ -11,12 +11,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
+from msgspec import MsgspecError
+
+from headgate.errors import SchemaError
 from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
 from headgate.model.envelope import REFUSED, Envelope, Provider, Refused
 from headgate.model.signal import CONFLICT, DUPLICATE, RECEIVED, emit
 from headgate.model.verdict import Quarantine
+from headgate.pg import driver
 from headgate.telemetry import mask
+
+# Values that Postgres cannot hold, rules they break, limits they exceed.
+_OF_THE_DATA = ("22", "23", "54")
 
 
 @dataclass(slots=True)
@@ -40,6 +47,22 @@ def sort(
         else:
             aside.append(_stand_in(one, source, provider, received_at))
     return envelopes, aside
+
+
+def is_the_records(error: Exception) -> bool:
+    """Did a record bring this error? Any other is the ledger's, and is waited out: a record that
+    is set aside for an outage would be lost to its pipeline.
+    """
+    if isinstance(error, driver.PostgresError):
+        return driver.sqlstate(error).startswith(_OF_THE_DATA)
+    return isinstance(error, (SchemaError, MsgspecError, ValueError, TypeError))
+
+
+def unfit(record: Envelope | Refused, error: Exception) -> Refused:
+    """A record that the ledger cannot take, as one that it can."""
+    if isinstance(record, Refused):
+        raise error
+    return Refused("unfit", "", f"{type(error).__name__}: {error}", record.json())
 
 
 def _stand_in(refused: Refused, source: str, provider: Provider, received_at: datetime) -> Aside:

@@ -21,6 +21,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
 from headgate.model.signal import BACKLOG, DEAD, OUTAGE, emit
+from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
@@ -55,8 +56,8 @@ class Sweeper:
                 await self.sweep()
             except LedgerUnavailable:
                 emit(OUTAGE)
-            except HeadgateError as error:
-                log.warning("sweep failed", why=str(error), hint=error.hint)
+            except Exception as error:  # housekeeping never stops the work
+                log.warning("sweep failed", why=describe(error), hint=getattr(error, "hint", ""))
             await asyncio.sleep(self._tuning.sweep_seconds * random.uniform(0.8, 1.2))
 
     async def sweep(self) -> None:
@@ -75,8 +76,8 @@ class Sweeper:
             self._anchor_at = now + self._tuning.anchor_seconds
             await self.anchor()
         await self._budgets()
-        await self._hook.tell_exhausted(self._db)
         await self._gauges()
+        await self._hook.tell(self._db)
 
     async def _budgets(self) -> None:
         tuning = self._tuning
@@ -90,7 +91,7 @@ class Sweeper:
                     failed=turn.failed,
                     attempts=turn.attempts,
                 )
-                await self._hook.tell_spent(turn)
+                self._hook.spent(turn)
 
     async def anchor(self) -> None:
         """Write the head of the chain into every store, so that a truncated ledger shows."""

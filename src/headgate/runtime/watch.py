@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
 
-from headgate.errors import LedgerUnavailable, Unavailable
+from headgate.errors import LedgerUnavailable, Unavailable, UsageError
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
 from headgate.model.ports import Noticed, Polled
 from headgate.model.signal import OUTAGE, SCAN_SECONDS, emit
+from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
@@ -43,11 +44,15 @@ class Watcher:
             try:
                 await self.look()
                 pause = self._source.every_seconds
-            except Unavailable as error:
+            except UsageError:
+                raise
+            except Exception as error:
+                # Whatever it is, nothing was taken for deleted, and other sources go on.
                 if isinstance(error, LedgerUnavailable):
                     emit(OUTAGE)
-                self._complain(str(error))
-                pause = error.delay_seconds or min(max(pause, 0.1) * 2, 60.0)
+                self._complain(describe(error))
+                delay = error.delay_seconds if isinstance(error, Unavailable) else None
+                pause = delay or min(max(pause, 0.1) * 2, 60.0)
             told()
             await asyncio.sleep(pause)
 

@@ -168,6 +168,8 @@ def pinned(envelope: Envelope) -> dict[str, str | None]:
 
 def _created(uri: str, one: Listed, before: Known | None) -> Noticed:
     hint, strength = _hint(one)
+    if before is not None and before.removed and strength == "immutable":
+        strength = "strong"  # a version that is back is another change than when it came
     return Noticed(
         uri,
         "created",
