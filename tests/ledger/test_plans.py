@@ -89,3 +89,24 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
     }.items():
         assert sum(read.values()) < 2_000, f"{name} reads {read}"
     assert claimed["work"] >= 100
+
+
+async def test_an_outage_that_thousands_wait_for_does_not_slow_the_claims(world: World):
+    """One entry goes and looks; the others are not walked over pair by pair, nor by other work."""
+    async with world.db.connection() as link:
+        await link.execute("BEGIN")
+        await link.execute(FILL)
+        await link.execute(
+            "UPDATE headgate.work SET due_at = now() - interval '1 minute', upstream = 7"
+            f" WHERE id <= {FINISHED + 20_000}"
+        )
+        claim = "SELECT * FROM headgate.claim(1::smallint, 1, 100, 0, false)"
+        first = await _rows_read(link, claim)
+        second = await _rows_read(link, claim)
+        probing = await link.fetchval(
+            "SELECT count(*) FROM headgate.work WHERE upstream = 7 AND worker IS NOT NULL"
+        )
+        await link.execute("ROLLBACK")
+    assert probing == 1
+    assert sum(first.values()) < 50_000, first
+    assert sum(second.values()) < 50_000, second

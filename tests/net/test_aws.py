@@ -181,5 +181,6 @@ def test_a_missing_library_names_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == [
-        "pip install 'headgate[aws]'", "pip install 'headgate[cloud]'"
-    ]  # fmt: skip
+        "in Headgate's checkout: pip install '.[aws]'",
+        "in Headgate's checkout: pip install '.[cloud]'",
+    ]

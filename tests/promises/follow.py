@@ -90,6 +90,14 @@ async def test_a_cut_stream_is_followed_again(world: World):
     assert await world.outcomes() == {"finalized": 9}
 
 
+async def test_a_source_that_stays_away_ends_the_waiting(world: World):
+    """`--until-idle` says which source it gave up on, instead of waiting for ever."""
+    source = Numbers(3)
+    source.failures = 1_000_000
+    with pytest.raises(Unavailable, match=r"gave up after 0\.3 s: the stream was cut"):
+        await world.run(world.pipeline(sources=[source]), max_wait_seconds=0.3)
+
+
 async def test_a_record_that_cannot_be_read_is_kept_and_costs_no_neighbour(world: World):
     """Its bytes are in quarantine under a stable reason; the others are processed."""
     source = Numbers(6, bad=[2, 5])

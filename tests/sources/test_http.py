@@ -478,4 +478,4 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for source in (Http("http://a.example/"), hg.ServerSentEvents("http://a.example/")):
         with pytest.raises(ConfigError) as error:
             source.check()
-        assert error.value.hint == "pip install 'headgate[http]'"
+        assert error.value.hint == "in Headgate's checkout: pip install '.[http]'"

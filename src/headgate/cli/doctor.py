@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import sys
 from typing import TYPE_CHECKING
@@ -44,10 +45,11 @@ def doctor(ctx: click.Context, asked: Asked, *, targets: tuple[str, ...], as_jso
 
 def _checks(asked: Asked, targets: tuple[str, ...]) -> list[Check]:
     from headgate.model.check import Check
-    from headgate.runtime.doctor import check_database, check_machine
+    from headgate.runtime.doctor import check_database, check_machine, check_stores
     from headgate.runtime.doctor_sources import check_sources
     from headgate.runtime.load import load
     from headgate.runtime.loop import run
+    from headgate.stores import open_store
 
     try:
         settings = asked.settings()
@@ -60,6 +62,9 @@ def _checks(asked: Asked, targets: tuple[str, ...]) -> list[Check]:
 
     async def asked_others() -> list[Check]:
         found = [check async for check in check_database(ledger)]
+        known = {check.text.partition(": ")[0] for check in found if check.name == "store"}
+        stores = {open_store(pipeline.store).uri for pipeline in declared} - known
+        found += await asyncio.to_thread(check_stores, stores)
         return found + [c async for c in check_sources(declared, settings.deadline_seconds)]
 
     with show.console(err=True).status("Looking…"):

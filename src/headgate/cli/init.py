@@ -27,7 +27,7 @@ def init(folder: Path) -> None:
         raise UsageError(
             f"{folder}: {', '.join(mine)} {'is' if len(mine) == 1 else 'are'} there already;"
             " nothing was written",
-            hint="Choose another folder, as in: headgate init rain",
+            hint=f"Choose another folder, as in: headgate init {folder.name or 'rain'}2",
         )
     try:
         for name in FILES:

@@ -75,10 +75,9 @@ async def override(
     async with db.transaction() as link:
         until = await link.fetchval(Q.override, pipeline, seconds)
         if until is None:
-            raise UsageError(
-                f"pipeline {pipeline!r}: its error budget is not spent, or there is none like it",
-                hint="headgate budget list",
-            )
+            known = await link.fetchval(Q.known, pipeline)
+            said = "its error budget is not spent" if known else "there is no such pipeline"
+            raise UsageError(f"{pipeline!r}: {said}", hint="See them: headgate budget list")
         verb = f"override budget of {pipeline} for {seconds:g} s"
         await link.execute(Q.act, actor or getpass.getuser(), verb, because)
         reached(Point.BEFORE_RELEASE)

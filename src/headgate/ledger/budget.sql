@@ -51,5 +51,8 @@ UPDATE headgate.pipeline SET overridden_until = clock_timestamp() + make_interva
 WHERE name = $1 AND spent_at IS NOT NULL
 RETURNING overridden_until
 
+-- name: known
+SELECT EXISTS (SELECT FROM headgate.pipeline WHERE name = $1)
+
 -- name: act
 INSERT INTO headgate.action (actor, verb, because) VALUES ($1, $2, $3)

@@ -62,6 +62,7 @@ BEGIN
         due := ARRAY(
             SELECT o.ctid FROM headgate.work o
             WHERE o.pipeline = p AND o.due_at <= now_at AND o.worker IS NULL AND o.alone
+              AND o.upstream IS NULL
               AND (held.per_partition IS NULL OR o.part IS NULL OR held.per_partition > coalesce((
                 SELECT x.busy FROM headgate.part x WHERE x.pipeline = p AND x.part = o.part), 0))
               AND NOT EXISTS (
@@ -87,23 +88,25 @@ BEGIN
         IF cardinality(due) > 0 THEN
             PERFORM headgate.spend_retries(p, tokens - cardinality(due), now_at);
         END IF;
-        -- While something is down, one entry at a time goes and looks.
+        -- While something is down, one entry at a time goes and looks. From upstream to upstream:
+        -- thousands may wait for each.
         due := due || ARRAY(
-            SELECT o.ctid FROM headgate.work o
-            WHERE o.id = ANY (ARRAY(
-                SELECT DISTINCT ON (u.upstream) u.id FROM headgate.work u
-                WHERE u.pipeline = p AND u.upstream IS NOT NULL AND u.due_at <= now_at
-                  AND u.worker IS NULL AND NOT u.alone
-                  AND NOT EXISTS (
-                    SELECT FROM headgate.work c
-                    WHERE c.upstream = u.upstream AND c.worker IS NOT NULL)
-                  AND NOT EXISTS (
-                    SELECT FROM headgate.work b
-                    WHERE b.subject = u.subject AND b.id <> u.id
-                      AND (b.worker IS NOT NULL OR (b.id < u.id AND coalesce(b.due_at, now_at) <= now_at)))
-                ORDER BY u.upstream, u.due_at LIMIT greatest(n - cardinality(due), 0)))
-              AND o.pipeline = p
-            FOR UPDATE SKIP LOCKED);
+            WITH RECURSIVE walk AS (
+                (SELECT u.upstream FROM headgate.work u WHERE u.upstream IS NOT NULL
+                 ORDER BY u.upstream LIMIT 1)
+                UNION ALL
+                SELECT (SELECT u.upstream FROM headgate.work u WHERE u.upstream > w.upstream
+                        ORDER BY u.upstream LIMIT 1)
+                FROM walk w WHERE w.upstream IS NOT NULL)
+            SELECT c.at FROM walk w CROSS JOIN LATERAL (
+                SELECT o.ctid AS at FROM headgate.work o
+                WHERE o.upstream = w.upstream AND o.due_at <= now_at AND o.pipeline = p
+                  AND o.worker IS NULL AND headgate.is_first(o.subject, o.id, now_at)
+                ORDER BY o.due_at LIMIT 1 FOR UPDATE SKIP LOCKED) c
+            WHERE NOT EXISTS (
+                SELECT FROM headgate.work c
+                WHERE c.upstream = w.upstream AND c.due_at <= now_at AND c.worker IS NOT NULL)
+            LIMIT greatest(n - cardinality(due), 0));
         IF held.per_partition IS NULL AND held.coalesce_seconds IS NULL THEN
           fresh := ARRAY(
             SELECT o.ctid FROM headgate.work o
@@ -206,7 +209,8 @@ FROM headgate.work o WHERE o.worker = $1 ORDER BY o.pipeline, o.id FOR UPDATE
 -- name: alone_is_due
 SELECT EXISTS (
     SELECT FROM headgate.work o
-    WHERE o.pipeline = $1 AND o.due_at <= clock_timestamp() AND o.worker IS NULL AND o.alone)
+    WHERE o.pipeline = $1 AND o.due_at <= clock_timestamp() AND o.worker IS NULL AND o.alone
+      AND o.upstream IS NULL)
 
 -- name: upstream_is_back
 UPDATE headgate.work SET upstream = NULL, due_at = least(due_at, clock_timestamp())

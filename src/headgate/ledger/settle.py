@@ -236,7 +236,7 @@ class Settler:
             c = s.claim
             match s.verdict:
                 case Retry(due_at, _, _, upstream):
-                    lane = None if upstream is None else _lane(upstream)
+                    lane = None if upstream is None or c.alone else _lane(upstream)
                     back.append(
                         gate.Stay(
                             c.id,

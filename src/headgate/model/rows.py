@@ -297,7 +297,7 @@ def _arrow(stream: Any) -> Iterator[Any]:
     except ImportError:
         raise PipelineError(
             "a rows handler returned an Arrow stream, and pyarrow is not installed",
-            hint="pip install 'headgate[arrow]'",
+            hint="in Headgate's checkout: pip install '.[arrow]'",
         ) from None
     reader = cast("Any", pyarrow).RecordBatchReader.from_stream(stream)
     for batch in reader:

@@ -55,7 +55,8 @@ def blocking_client(service: str) -> Any:
 def missing_extra() -> ConfigError:
     """What is said where AWS is asked for and its libraries are not there."""
     return ConfigError(
-        "AWS needs libraries that are not installed", hint="pip install 'headgate[aws]'"
+        "AWS needs libraries that are not installed",
+        hint="in Headgate's checkout: pip install '.[aws]'",
     )
 
 

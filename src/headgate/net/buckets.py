@@ -105,7 +105,7 @@ def require(address: Address) -> None:
     if any(find_spec(name) is None for name in needed):
         raise ConfigError(
             f"{address.uri()} needs libraries that are not installed",
-            hint=f"pip install 'headgate[{extra}]'",
+            hint=f"in Headgate's checkout: pip install '.[{extra}]'",
         )
 
 

@@ -292,7 +292,7 @@ def need_aiohttp() -> None:
     try:
         import aiohttp  # noqa: F401  # pyright: ignore[reportUnusedImport] (is it there?)
     except ImportError as error:
-        hint = "pip install 'headgate[http]'"
+        hint = "in Headgate's checkout: pip install '.[http]'"
         raise ConfigError("reading from the web needs the extra `http`", hint=hint) from error
 
 

@@ -102,7 +102,8 @@ class Child:
 
             def told() -> None:
                 quiet = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
-                self._say(Message(quiet=quiet))
+                failing = next((h.quiet.failing for h in hearing if h.quiet.failing), None)
+                self._say(Message(quiet=quiet, failing=failing))
 
             tasks = [asyncio.create_task(h.run(told)) for h in hearing]
             if not hearing:

@@ -10,7 +10,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -182,6 +182,11 @@ async def _schema(link: Link) -> tuple[bool, Check]:
             return False, Check("schema", "fail", text, "Upgrade Headgate here.")
 
 
+def check_stores(uris: Iterable[str]) -> list[Check]:
+    """Can the stores of these pipelines be used?"""
+    return [_store(uri) for uri in sorted(set(uris))]
+
+
 async def _ledger(db: Database) -> AsyncGenerator[Check]:
     row = await db.fetchrow(Q.workers)
     assert row is not None, "an aggregate has one row"
@@ -193,9 +198,13 @@ async def _ledger(db: Database) -> AsyncGenerator[Check]:
 
 
 def _store(uri: str) -> Check:
-    """Write a little, sync it, take it away again."""
+    """Write a little, sync it, take it away again; ask a bucket for something it has not."""
     try:
-        spool = open_store(uri).spool()
+        store = open_store(uri)
+        if "://" in uri and not uri.startswith("file://"):
+            store.has(bytes(32))
+            return Check("store", "ok", f"{uri}: it answers")
+        spool = store.spool()
         try:
             spool.write(b"headgate doctor")
             began = time.perf_counter()
@@ -206,7 +215,8 @@ def _store(uri: str) -> Check:
         finally:
             spool.discard()
     except (HeadgateError, OSError) as error:
-        return Check("store", "fail", f"{uri}: {error}", "Make it writable, or bring it back.")
+        hint = getattr(error, "hint", "") or "Make it writable, or bring it back."
+        return Check("store", "fail", f"{uri}: {error}", hint)
     check = check._replace(text=f"{check.text}, fsync {took * 1000:.1f} ms")
     if check.state == "ok" and took > SLOW_SYNC_SECONDS:
         return check._replace(state="warn", hint="Its disk is slow to sync: commits will be too.")

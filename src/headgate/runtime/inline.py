@@ -18,6 +18,7 @@ from headgate.pg import Database
 
 from . import station
 from .hear import Listener, listeners
+from .patience import Patience
 from .sweep import Sweeper
 from .tuning import Tuning
 from .work import Worker
@@ -75,13 +76,17 @@ async def _beat(db: Database, worker: Worker, tuning: Tuning) -> None:
 async def _until_idle(
     db: Database, ours: Collection[str], hearing: Sequence[Listener], tuning: Tuning
 ) -> list[gate.Resting]:
+    patience = Patience(tuning.max_wait_seconds)
     while True:
         # In this order: what a source admits after we asked it would show in the ledger.
-        quiet = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
+        quiet: bool | None = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
         try:
             left = await gate.resting(db, tuning.max_wait_seconds)
         except LedgerUnavailable:
-            quiet, left = False, []
-        if quiet and not any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours):
+            quiet, left = None, []
+        busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
+        if quiet and not busy:
             return left
+        failing = next((h.quiet.failing for h in hearing if h.quiet.failing), None)
+        patience.wait(None if busy or quiet is None else failing)
         await asyncio.sleep(0.05)

@@ -66,10 +66,11 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a child tells: exactly one of these is set."""
+    """What a child tells: exactly one of these is set, and with `quiet` what fails, if any."""
 
     worker: int | None = None
     quiet: bool | None = None
+    failing: str | None = None
     signals: str | None = None
     pipelines: list[dict[str, Any]] | None = None
     fatal: dict[str, str] | None = None

@@ -27,6 +27,7 @@ from .brood import NEVER_TIGHT_SECONDS, Brood, Started
 from .job import LEDGER_AWAY, Message
 from .lane import slots
 from .ledger_home import Ledger, connected
+from .patience import Patience
 from .sweep import Sweeper
 from .tuning import Tuning
 
@@ -97,6 +98,7 @@ class Supervisor:
         self._pipelines: list[Known] = []
         self._fatal: UsageError | None = None
         self._quiet = False
+        self._failing: str | None = None
         self._stops = 0
         self._changed = asyncio.Event()
         self._unburied: list[Started] = []
@@ -183,7 +185,7 @@ class Supervisor:
         if message.pipelines is not None:
             self._pipelines = [Known(**p) for p in message.pipelines]
         if message.quiet is not None:
-            self._quiet = message.quiet
+            self._quiet, self._failing = message.quiet, message.failing
         if message.fatal is not None:
             kind = _FATAL.get(message.fatal["reason"], UsageError)
             self._fatal = kind(message.fatal["text"], hint=message.fatal["hint"])
@@ -285,16 +287,19 @@ class Supervisor:
     async def _idle(self) -> list[gate.Resting]:
         # A ledger may hold other pipelines too: their work is shown, and left to their own `up`.
         ours = {p.name for p in self._pipelines}
+        patience = Patience(self._tuning.max_wait_seconds)
         while True:
             # In this order: what a source admits after it said so would show in the ledger.
             quiet = self._quiet
             try:
                 left = await gate.resting(self._db, self._tuning.max_wait_seconds)
             except LedgerUnavailable:
-                quiet, left = False, []
-            if quiet and not any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours):
+                quiet, left = None, []
+            busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
+            if quiet and not busy:
                 self._changed.set()
                 return left
+            patience.wait(None if busy or quiet is None else self._failing)
             await asyncio.sleep(0.05)
 
     async def _tick(self, on_tick: Tick) -> None:

@@ -29,7 +29,7 @@ class ServingChild(Child):
         except ImportError as error:
             raise ConfigError(
                 f"webhooks and pushes need a library that is not installed: {error.name}",
-                hint="pip install 'headgate[serve]'",
+                hint="in Headgate's checkout: pip install '.[serve]'",
             ) from error
 
         tuning = self.job.tuning

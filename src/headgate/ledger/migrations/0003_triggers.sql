@@ -63,3 +63,10 @@ CREATE TABLE headgate.incident (
     told_at  timestamptz,
     upto     timestamptz NOT NULL,
     PRIMARY KEY (pipeline, class, reason));
+
+-- Thousands may wait for an upstream that is down, and only one of them is asked for at a time: they
+-- are out of the way of other retries. What must run alone waits by itself.
+DROP INDEX headgate.work_due, headgate.work_upstream;
+CREATE INDEX work_due ON headgate.work (pipeline, due_at) WHERE due_at IS NOT NULL AND upstream IS NULL;
+CREATE INDEX work_upstream ON headgate.work (upstream, due_at) WHERE upstream IS NOT NULL;
+ALTER TABLE headgate.work ADD CHECK (upstream IS NULL OR NOT alone);
