@@ -25,6 +25,7 @@ from headgate.pg import Database, migrate
 from headgate.runtime import drain, loop, station
 from headgate.runtime.tuning import Tuning
 from headgate.transports import sqs
+from headgate.transports.sqs import CONNECTIONS
 
 from .files import row
 from .gate import set_as_up_does
@@ -79,7 +80,11 @@ def _fill(emulated: Any, n: int) -> str:
 async def _bare(queue: str, n: int) -> float:
     """Receive and delete until all are gone, as a loop without a ledger would."""
     left = n
-    async with aws.session().create_client("sqs") as client:
+    from aiobotocore.config import AioConfig
+
+    # The settings that Headgate has, so that the ledger is all the difference.
+    same = AioConfig(max_pool_connections=CONNECTIONS, parameter_validation=False)
+    async with aws.session().create_client("sqs", config=same) as client:
         url = (await client.get_queue_url(QueueName=queue))["QueueUrl"]
 
         async def work() -> None:
