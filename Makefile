@@ -36,7 +36,8 @@ test-services: $(READY) $(AWS_READY) ## The same suites against further servers,
 
 .PHONY: test-queue
 test-queue: $(READY) $(AWS_READY) ## 10,000 objects through a queue that misbehaves, standard and FIFO (some minutes)
-	HEADGATE_TEST_OBJECTS=10000 $(BIN)/pytest -q tests/promises/queue.py -k misbehaves $(ARGS)
+	HEADGATE_TEST_OBJECTS=10000 HEADGATE_TEST_OUTAGE_SECONDS=30 $(BIN)/pytest -q \
+	    tests/promises/queue.py tests/promises/queue_crashes.py -k "misbehaves or away" $(ARGS)
 
 .PHONY: check
 check: lint types layers docs ## Everything that can be said without running it: lint, types, layers, docs

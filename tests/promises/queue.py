@@ -21,7 +21,7 @@ from tests.world import World, until
 import headgate as hg
 from headgate.errors import ConfigError
 from headgate.model.envelope import Refused
-from headgate.model.ports import Delivery, Wired
+from headgate.model.ports import Delivery
 from headgate.model.signal import IGNORED, listen
 from headgate.runtime import drain
 from headgate.runtime.drain import Drain
@@ -103,27 +103,6 @@ async def test_a_fifo_queue_that_misbehaves_keeps_the_order_of_its_groups(
         order[subject].append(uri)
     assert set(order) == set(groups)
     assert all(a < b for uris in order.values() for a, b in pairwise(uris))
-
-
-async def test_two_processes_on_one_queue_do_not_double_the_work(world: World, aws: Aws):
-    """Whoever a message comes to, what it tells is admitted once."""
-    mail = Mail(aws)
-    keys = [f"{n}.csv" for n in range(100)]
-    await asyncio.to_thread(mail.put_many, keys)
-    for key in keys[:20]:
-        mail.put(key, key.encode())  # told again, the same bytes
-    source = hg.S3Events(queue=mail.queue)
-    assert isinstance(source, Wired)
-    await make_table(world)
-    p = counting(world, source)
-    at = await world.register(p)
-    drains = [Drain(world.db, at, source, world.tuning) for _ in range(2)]
-    async with draining(*drains):
-        await until(lambda: quiet(*drains), seconds=60)
-    await world.work(p)
-    assert await seen(world) == set(keys)
-    outcomes = await world.outcomes()
-    assert (outcomes["finalized"], sum(outcomes.values())) == (100, 120)
 
 
 async def test_a_message_that_cannot_be_read_is_kept_and_costs_no_neighbour(world: World, aws: Aws):

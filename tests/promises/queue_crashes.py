@@ -31,6 +31,8 @@ p = hg.Pipeline("p", sources=[hg.S3Events(queue={queue!r})], store={lake!r})
 async def note(tx, obj):
     tx.later("INSERT INTO seen (uri) VALUES ($1)", obj.uri)
 """
+# `make test-queue` keeps the ledger away for half a minute.
+OUTAGE_SECONDS = float(os.environ.get("HEADGATE_TEST_OUTAGE_SECONDS", "3"))
 KEYS = [f"{n}.csv" for n in range(60)]
 __all__ = ["short_polls"]  # a fixture
 
@@ -101,6 +103,28 @@ async def test_a_kill_anywhere_from_receive_to_acknowledge_leaves_one_effect(
     assert mail.left() == mail.dead() == 0
 
 
+async def test_two_runtimes_on_one_queue_do_not_double_the_work(world: World, aws: Aws):
+    """Whoever a message comes to, what it tells is admitted once; each has processes of its own."""
+    mail = Mail(aws, topic=False)
+    await asyncio.to_thread(mail.put_many, KEYS)
+    for key in KEYS[:20]:
+        mail.put(key, key.encode())  # told again
+    await make_table(world)
+    file = world.folder / "p.py"
+    file.write_text(PIPELINE.format(queue=mail.queue, lake=str(world.lake)))
+    tuning = replace(world.tuning, workers=1)
+    both = [
+        up([str(file)], Ledger(world.url, world.folder / home), tuning, until_idle=True)
+        for home in ("one", "other")
+    ]
+    await asyncio.gather(*both)
+    assert await seen(world) == set(KEYS)
+    outcomes = await world.outcomes()
+    assert outcomes["finalized"] >= len(KEYS)
+    assert (await world.tally())["received"] == len(KEYS) + 20
+    assert mail.left() == 0
+
+
 async def test_nothing_is_acknowledged_while_the_ledger_is_away(
     new_place: Path, aws: Aws, monkeypatch: pytest.MonkeyPatch
 ):
@@ -124,7 +148,7 @@ async def test_nothing_is_acknowledged_while_the_ledger_is_away(
             acked = between.asked["DeleteMessageBatch"]
             try:
                 await asyncio.to_thread(mail.put_many, KEYS)
-                await asyncio.sleep(3)
+                await asyncio.sleep(OUTAGE_SECONDS)
                 assert between.asked["DeleteMessageBatch"] == acked
                 assert mail.left() == len(KEYS)
                 assert one.quiet.failing

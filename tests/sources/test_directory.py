@@ -270,7 +270,7 @@ def test_an_envelope_carries_what_is_known_of_the_file(tmp_path: Path):
     assert (created.clock, created.strength, created.size) == ("object", "weak", 3)
     assert created.content_type == "application/gzip"
     assert created.event_id == f"7@{file.as_uri()}"
-    assert created.sequence == "0000000000000000007"
+    assert created.sequence == "~0000000000000000007"
     assert created.version_hint == f"1700000000123456789-3-{file.stat().st_ino}"
     file.unlink()
     (change,) = look(source, {file.as_uri(): Known(change.hint, 7)})

@@ -344,11 +344,11 @@ def test_a_store_is_known_by_one_uri(written: str, uri: str) -> None:
     assert open_store(uri).uri == uri
 
 
-def test_ten_thousand_and_one_objects_are_listed(store: CloudStore) -> None:
-    """Eleven pages, each digest once."""
+def test_every_page_of_a_listing_is_read(store: CloudStore) -> None:
+    """Three pages, the last with one of them: each digest once."""
     import asyncio
 
-    names = [sha256(number.to_bytes(4, "big")).hexdigest() for number in range(10_001)]
+    names = [sha256(number.to_bytes(4, "big")).hexdigest() for number in range(2_001)]
 
     async def fill() -> None:
         free = asyncio.Semaphore(32)
@@ -362,5 +362,5 @@ def test_ten_thousand_and_one_objects_are_listed(store: CloudStore) -> None:
 
     asyncio.run(fill())
     listed = [digest.hex() for digest in store.digests()]
-    assert len(listed) == 10_001
+    assert len(listed) == 2_001
     assert set(listed) == set(names)
