@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     "--max-wait",
     "max_wait_seconds",
     metavar="TIME",
-    help="How long --until-idle waits for a retry that is due. [60s]",
+    help="How long --until-idle waits for a due retry, or for a source that is away. [60s]",
 )
 @click.option("--workers", metavar="N", help="Worker processes.")
 @click.option("--concurrency", metavar="N", help="Handlers that run at once in a worker.")

@@ -179,7 +179,9 @@ class Settings:
     )
     backfill_days: int = setting(90, "How far back a source may be read again.", whole(0, 36_500))
     max_wait_seconds: float = setting(
-        60.0, "How long `up --until-idle` waits for a retry that is due.", seconds(0, 86_400)
+        60.0,
+        "How long `up --until-idle` waits for a retry that is due, or for a source that is away.",
+        seconds(0, 86_400),
     )
     error_budget: float = setting(
         0.05,
