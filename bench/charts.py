@@ -40,7 +40,7 @@ def workloads(result: Result) -> str:
     ]
     return bars(
         "Headgate as a share of the bare loop",
-        "A full track is the bare loop; for files and queues, a loop of their own. Orange: below a floor.",
+        "A full track is the bare loop; files and queues have their own. Orange: below a floor.",
         lines,
         1.0,
     )
