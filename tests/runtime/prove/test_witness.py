@@ -201,6 +201,7 @@ def test_a_retried_handler_is_seen_twice_and_its_call_once(watched: Watched) -> 
         """
     )
     appended = [r["attempt"] for r in seen.of("file") if r["detail"]["mode"] == "a"]
-    assert appended == [1, 2]
+    # A quick handler that turns out to need a thread is begun again there, in the same attempt.
+    assert list(dict.fromkeys(appended)) == [1, 2]
     assert len(seen.of("call")) == 1
     assert (seen.folder / "work" / "audit.log").read_text() == "xx"
