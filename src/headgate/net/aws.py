@@ -47,11 +47,6 @@ def session() -> Any:
     return AioSession(session_vars=_VARIABLES)
 
 
-def blocking_client(service: str) -> Any:
-    """A botocore client, for threads. Retries and time limits are set."""
-    return _client(_blocking_session(), service)
-
-
 def missing_extra() -> ConfigError:
     """What is said where AWS is asked for and its libraries are not there."""
     return ConfigError(

@@ -12,17 +12,16 @@ from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
 
-from headgate.errors import LedgerUnavailable, Unavailable, UsageError
+from headgate.errors import UsageError
 from headgate.ledger import inbox, mark
 from headgate.ledger.inbox import Registered
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.ports import Advance, Followed
-from headgate.model.signal import OUTAGE, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
-from .intake import Quiet, count, is_the_records, sort, unfit
+from .intake import Quiet, asked_to_wait, count, is_the_records, sort, unfit
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 60.0
@@ -49,12 +48,9 @@ class Follower:
                 raise
             except Exception as error:
                 # Whatever it is, the mark was not moved, and other sources have to be heard.
-                if isinstance(error, LedgerUnavailable):
-                    emit(OUTAGE)
                 self._complain(describe(error))
                 told()
-                delay = error.delay_seconds if isinstance(error, Unavailable) else None
-                await asyncio.sleep(delay or pause)
+                await asyncio.sleep(asked_to_wait(error) or pause)
                 pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
     async def _follow(self, told: Callable[[], None]) -> None:

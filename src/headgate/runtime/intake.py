@@ -13,11 +13,11 @@ from datetime import datetime
 
 from msgspec import MsgspecError
 
-from headgate.errors import SchemaError
+from headgate.errors import LedgerUnavailable, SchemaError, Unavailable
 from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
 from headgate.model.envelope import REFUSED, Envelope, Provider, Refused
-from headgate.model.signal import CONFLICT, DUPLICATE, RECEIVED, emit
+from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, emit
 from headgate.model.verdict import Quarantine
 from headgate.pg import driver
 from headgate.telemetry import mask
@@ -47,6 +47,13 @@ def sort(
         else:
             aside.append(_stand_in(one, source, provider, received_at))
     return envelopes, aside
+
+
+def asked_to_wait(error: Exception) -> float | None:
+    """How long whoever failed asked to be left alone. An outage of the ledger is counted."""
+    if isinstance(error, LedgerUnavailable):
+        emit(OUTAGE)
+    return error.delay_seconds if isinstance(error, Unavailable) else None
 
 
 def is_the_records(error: Exception) -> bool:

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from time import perf_counter
 
-from headgate.errors import LedgerUnavailable, Unavailable, UsageError
+from headgate.errors import Unavailable, UsageError
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
 from headgate.model.ports import Noticed, Polled
-from headgate.model.signal import OUTAGE, SCAN_SECONDS, emit
+from headgate.model.signal import SCAN_SECONDS, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
-from .intake import Quiet, count
+from .intake import Quiet, asked_to_wait, count
 
 ADMIT_AT_ONCE = 1000
 OFTEN_SECONDS = 5.0
@@ -48,11 +48,8 @@ class Watcher:
                 raise
             except Exception as error:
                 # Whatever it is, nothing was taken for deleted, and other sources go on.
-                if isinstance(error, LedgerUnavailable):
-                    emit(OUTAGE)
                 self._complain(describe(error))
-                delay = error.delay_seconds if isinstance(error, Unavailable) else None
-                pause = delay or min(max(pause, 0.1) * 2, 60.0)
+                pause = asked_to_wait(error) or min(max(pause, 0.1) * 2, 60.0)
             told()
             await asyncio.sleep(pause)
 
