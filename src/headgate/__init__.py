@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headgate.lambda_function import aws_lambda
     from headgate.library import Pipeline
     from headgate.model.change import Change
+    from headgate.model.dataset import Dataset
     from headgate.model.envelope import Envelope
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.secret import env, file
@@ -37,6 +38,7 @@ _HOMES = {
     "Artifact": "headgate.model.object",
     "BlockingTransaction": "headgate.model.object",
     "Change": "headgate.model.change",
+    "Dataset": "headgate.model.dataset",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
@@ -66,6 +68,7 @@ __all__ = [
     "Artifact",
     "BlockingTransaction",
     "Change",
+    "Dataset",
     "Directory",
     "Envelope",
     "HeadgateError",

@@ -237,6 +237,7 @@ class Path:
             for chunk in source.fetch(claim.envelope()):
                 spool.write(chunk)
             attempt.content, body, size = spool.digest, spool.path, spool.size
+            attempt.note("size", size)
             attempt.spools = {attempt.content: spool}
         attempt.object = Object(
             uri=claim.uri,

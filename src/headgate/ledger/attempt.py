@@ -164,10 +164,15 @@ class Attempt:
             orjson.dumps(self.artifacts).decode() if self.artifacts else None,
         )
 
-    def line(self, *, fenced: bool = False) -> Line:
+    def line(self, deployment: int, *, fenced: bool = False) -> Line:
         """The journal line of this attempt."""
         c = self.claim
         end, reason, facts = (_FENCED, "fenced", None) if fenced else self._ending()
+        if facts is not None and end is not _FINALIZED:
+            # A publication says by itself which code made it, and of what.
+            facts = {**facts, "deployment": deployment}
+            if self.keepable is not None:
+                facts["content"] = self.keepable.hex()
         outcome, last = end
         elapsed = int((time.monotonic() - self.began) * 1000)
         steps, shown = self.steps, None

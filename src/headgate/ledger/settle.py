@@ -172,7 +172,7 @@ class Settler:
                 await self._return(link, live)
             new = [s.publication for s in ready if s.publication is not None]
             publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
-            lines = [s.line(fenced=s.claim.id in lost) for s in batch]
+            lines = [s.line(at.deployment, fenced=s.claim.id in lost) for s in batch]
             if raced := await seal(link, at.pipeline, number, lines, publishing):
                 raise _Raced(raced)
             reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)

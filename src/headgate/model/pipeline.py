@@ -23,6 +23,7 @@ from typing import Any, Literal, TypeVar, cast, overload
 
 from headgate.errors import PipelineError
 
+from .dataset import Dataset
 from .duration import seconds
 from .envelope import Envelope
 from .identity import params_digest, partition_of
@@ -31,7 +32,7 @@ from .rows import NewColumns, Table, declare
 from .verdict import RetryPlan
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Removed = Literal["keep", "remove"]
+Removed = Literal["keep", "retire", "remove"]
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -72,6 +73,7 @@ class Pipeline:
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: RetryPlan | None = None  # None: by what triggers each entry
     removed: Removed = "keep"
+    dataset: Dataset | str | None = None  # with one, what is published is catalogued
     deadline: str | float | None = None
     per_partition: int | None = None
     partition: Callable[[Envelope], str] | None = None
@@ -86,6 +88,8 @@ class Pipeline:
     def __post_init__(self) -> None:
         for what, given, right in chain(self._mistakes(), self._mistakes_of_pace()):
             raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
+        if isinstance(self.dataset, str):
+            self.dataset = Dataset(self.dataset)
         given, self.sources = self.sources, ()
         for source in given:
             self.add_source(source)
@@ -116,8 +120,10 @@ class Pipeline:
             yield "params", self.params, 'params is a mapping, as in params={"limit": 3}'
         if not isinstance(_unsure(self.retry), RetryPlan | None):
             yield "retry", self.retry, "retry is an hg.RetryPlan"
-        if self.removed not in ("keep", "remove"):
-            yield "removed", self.removed, 'use "keep" or "remove"'
+        if self.removed not in ("keep", "retire", "remove"):
+            yield "removed", self.removed, 'use "keep", "retire" or "remove"'
+        if not isinstance(_unsure(self.dataset), Dataset | str | None):
+            yield "dataset", self.dataset, 'use dataset="soil" or dataset=hg.Dataset("soil", ...)'
         if self.deadline == 0:
             yield (
                 "deadline",
@@ -249,6 +255,7 @@ class Pipeline:
         return {
             "retry": None if self.retry is None else asdict(self.retry),
             "removed": self.removed,
+            "dataset": self.dataset.declared() if isinstance(self.dataset, Dataset) else None,
             "deadline_seconds": self.deadline_seconds,
             "per_partition": self.per_partition,
             "coalesce_seconds": self.coalesce_seconds,
