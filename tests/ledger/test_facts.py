@@ -23,8 +23,10 @@ async def test_facts_hold_both_versions_and_what_replaced_them(world: World) -> 
     await world.run(p)
 
     first, second = await facts.page(world.db, [1], 0, 100)
-    assert first.version is not None and second.version is not None
-    assert first.before is None and second.before == first.version
+    assert first.version is not None
+    assert second.version is not None
+    assert first.before is None
+    assert second.before == first.version
     assert (first.successor, second.successor) == ((second.entry, second.run), None)
     assert first.dataset == hg.Dataset("soil")
     assert [(f.name, f.size) for f in second.version.files] == [("data", 3), ("upper.txt", 3)]
@@ -50,4 +52,5 @@ async def test_a_failure_says_which_code_failed_on_which_bytes(world: World) -> 
     (failed,) = await facts.of_entry(world.db, 1)
     assert (failed.outcome, failed.error_class, failed.version) == ("quarantined", "schema", None)
     assert failed.pipeline_version == "7"
-    assert failed.content is not None and failed.error is not None
+    assert failed.content is not None
+    assert failed.error is not None
