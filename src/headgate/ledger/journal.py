@@ -23,15 +23,15 @@ Q = queries.load(__file__)
 
 SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
 _SEAL = (
-    "headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[], $6::int[], $7::text[],"
-    " $8::text[], $9::bytea[], $10::bytea[], $11, raced, $12)"
+    "headgate.seal($1::bigint[], $2::int[], $3::text[], $4::smallint[], $5::int[], $6::text[],"
+    " $7::text[], $8::bytea[], $9::bytea[], $10, raced, $11)"
 )
-SEAL = f"SELECT raced, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
+SEAL = f"SELECT raced, s.batch, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
 # In one statement, since a lone entry waits for every round trip. LATERAL puts them in this order.
 PUBLISH_AND_SEAL = (
-    "SELECT raced, s.xid FROM headgate.publish($12, $13, $14::bigint[], $15::text[], $16::int[],"
-    " $17::bigint[], $18::bool[], $19::bytea[], $20::bytea[], $21::text[], $22) AS raced,"
-    f" LATERAL {_SEAL} s"
+    "SELECT raced, s.batch, s.xid FROM headgate.publish($11, $12, $13::bigint[], $14::text[],"
+    " $15::int[], $16::bigint[], $17::bool[], $18::bytea[], $19::bytea[], $20::text[], $21)"
+    f" AS raced, LATERAL {_SEAL} s"
 )
 
 
@@ -80,7 +80,6 @@ def batch_digest(hashes: Sequence[bytes]) -> bytes:
 async def seal(
     link: Link,
     pipeline: int,
-    batch: int,
     lines: Sequence[Line],
     publishing: Publishing | None = None,
 ) -> set[int]:
@@ -90,7 +89,6 @@ async def seal(
     """
     hashes = [line.hash() for line in lines]
     written = (
-        batch,
         [x.entry for x in lines],
         column([x.fence for x in lines]),
         column([x.outcome for x in lines]),
@@ -109,5 +107,5 @@ async def seal(
     assert row is not None
     # After a crash Postgres may hand out a lost transaction's number again, and our batch number
     # too; only our own line, with its hash, says that it was us who committed.
-    link.xid, link.proof = row["xid"], (SEALED, (batch, hashes[0]))
+    link.xid, link.proof = row["xid"], (SEALED, (row["batch"], hashes[0]))
     return set(row["raced"])

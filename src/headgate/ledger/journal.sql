@@ -5,9 +5,9 @@
 -- a reader who follows `pos` never has to wait for anyone's snapshot.
 -- `raced` is what `publish` answered: when somebody lost a race, nothing is written.
 CREATE OR REPLACE FUNCTION headgate.seal(
-    for_batch bigint, entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
+    entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
     reasons text[], paths text[], docs bytea[], hashes bytea[], digest bytea, raced bigint[],
-    p smallint, OUT pos bigint, OUT xid bigint)
+    p smallint, OUT batch bigint, OUT pos bigint, OUT xid bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     many       int := cardinality(entries);
@@ -17,8 +17,9 @@ BEGIN
     IF cardinality(raced) > 0 THEN
         RETURN;
     END IF;
+    batch := nextval('headgate.batch');
     INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, worker, at, reason, steps, doc, hash)
-    SELECT for_batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
+    SELECT seal.batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
            clock_timestamp(), t.reason, t.steps, t.doc, t.hash
     FROM (SELECT generate_series(1, many) AS n, unnest(entries) AS entry,
                  unnest(headgate.spread(fences, many)) AS fence,
@@ -34,12 +35,9 @@ BEGIN
     pos := coalesce(last_pos, 0) + 1;
     xid := pg_current_xact_id()::text::bigint;
     INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
-    VALUES (seal.pos, for_batch, cardinality(entries), clock_timestamp(),
+    VALUES (seal.pos, seal.batch, cardinality(entries), clock_timestamp(),
             sha256(coalesce(last_chain, ''::bytea) || digest), p);
 END $$ SET enable_seqscan = off;
-
--- name: next_batch
-SELECT nextval('headgate.batch')
 
 -- name: head
 SELECT pos, chain FROM headgate.commit ORDER BY pos DESC LIMIT 1
