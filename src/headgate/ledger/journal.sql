@@ -37,7 +37,7 @@ BEGIN
     INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
     VALUES (seal.pos, seal.batch, cardinality(entries), clock_timestamp(),
             sha256(coalesce(last_chain, ''::bytea) || digest), p);
-END $$ SET enable_seqscan = off;
+END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
 
 -- name: head
 SELECT pos, chain FROM headgate.commit ORDER BY pos DESC LIMIT 1

@@ -42,7 +42,7 @@ BEGIN
                  unnest(contents) AS content, unnest(effects) AS effect,
                  unnest(headgate.spread(named, many)) AS artifacts) AS t;
     RETURN lost;
-END $$ SET enable_seqscan = off SET enable_mergejoin = off;
+END $$ SET enable_seqscan = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- name: see
 -- These changes brought the same bytes: the head has seen them.
