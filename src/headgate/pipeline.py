@@ -3,8 +3,8 @@
     gate → fetch → digest → validate → stage → promote → finalize
 
 `prepare` takes one entry up to its effects, without leaving a trace: bytes in a spool, rows in a
-list. `stage` makes the bytes of many entries durable. `settle` commits many entries at once, with
-their journal. A process may die between any two lines; the next one starts at the gate again.
+list. `settle` makes the bytes of many entries durable (`ledger/stage.py`) and commits them at once,
+with their journal. A process may die between any two lines; the next one starts at the gate again.
 
 The way to the effects is written once, as a generator that stops where a handler is to be called.
 Where all handlers are plain functions a worker's thread calls them, entry after entry; where one is
@@ -19,14 +19,12 @@ import inspect
 import random
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
-from headgate.ledger import object as objects
 from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
@@ -34,6 +32,7 @@ from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
 from headgate.ledger.run import Around, NeedsThread, RunNow, in_thread, mishap
 from headgate.ledger.settle import Settler
+from headgate.ledger.stage import Stager
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -64,7 +63,6 @@ from headgate.telemetry.mask import Masker
 log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
-KEEPERS = 8
 COPY_BYTES = 1 << 20
 UNREADABLE = "Ask its sender to send it right, and discard this one."
 # A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
@@ -107,6 +105,7 @@ class Path:
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
         self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
+        self.stager = Stager(db, at.store, store, self._judge_attempt)
         self.settler = Settler(
             db,
             declared.name,
@@ -305,53 +304,9 @@ class Path:
                 spool.write(chunk)
             attempt.made(artifact, spool, step.name)
 
-    async def stage(self, attempts: Sequence[Attempt]) -> None:
-        """Make the bytes of these attempts durable: touched in the ledger first, then written."""
-        attempts = [a for a in attempts if not a.staged]
-        using = [
-            a
-            for a in attempts
-            if (a.spools or a.needs) and isinstance(a.verdict, (Finalized, Quarantine))
-        ]
-        sizes = {d: s.size for a in using for d, s in (a.spools or {}).items() if d}
-        sizes |= {d: size for a in using for d, size in (a.needs or {}).items()}
-        generations = await objects.touch(self._db, self.at.store, sizes)
-        if using:
-            await in_thread(self._keep, using, generations)
-        for attempt in attempts:
-            attempt.staged = True
-            if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
-                attempt.reach("staged", Point.STAGED)
-
-    def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
-        """Several at a time: a disk syncs many files in hardly more time than one."""
-        with ThreadPoolExecutor(min(len(using), KEEPERS), "keep") as keepers:
-            list(keepers.map(partial(self._keep_one, generations), using))
-
-    def _keep_one(self, generations: dict[bytes, tuple[int, bool]], attempt: Attempt) -> None:
-        try:
-            spools = {d: s for d, s in (attempt.spools or {}).items() if d}
-            for digest, spool in spools.items():
-                if not (generations[digest][1] and self._store.has(digest)):
-                    self._store.keep(spool)
-            for digest in attempt.needs or ():
-                if not (generations[digest][1] and self._store.has(digest)):
-                    raise errors.Permanent(
-                        f"sha256:{digest.hex()} is no longer in {self._store.uri}",
-                        reason="bytes_collected",
-                        hint="Its retention is over: this version cannot be brought back.",
-                    )
-            used = {**spools, **(attempt.needs or {})}
-            attempt.objects = [(digest, generations[digest][0]) for digest in used]
-            if attempt.object is not None and attempt.content in spools:
-                attempt.object.moved(self._store.path(attempt.content))
-        except Exception as error:
-            attempt.objects = None
-            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
-
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
-        await self.stage(attempts)
+        await self.stager.stage(attempts)
         if self._takes_back:
             await self._look_back(attempts)
         for attempt in attempts:
@@ -399,8 +354,11 @@ class Path:
         except Exception:  # the bytes are gone, say; the verdict is worth more than a look at them
             return None
 
+    def _judge_attempt(self, attempt: Attempt, error: BaseException) -> Verdict:
+        return self._judge(attempt.claim, attempt.began, error)
+
     def _judge_in_commit(self, attempt: Attempt, error: BaseException) -> Verdict:
-        verdict = self._judge(attempt.claim, attempt.began, error)
+        verdict = self._judge_attempt(attempt, error)
         if isinstance(verdict, Quarantine):
             attempt.preview = self._preview(attempt.object)
         return verdict
