@@ -57,7 +57,7 @@ from headgate.model.verdict import (
 from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
 from headgate.telemetry.log import get_logger
-from headgate.telemetry.mask import Masker
+from headgate.model.mask import Masker
 
 log = get_logger("headgate.path")
 

@@ -63,7 +63,7 @@ def url(asked: Asked, *, reveal: bool) -> None:
     """
     from headgate.runtime.ledger_home import address
     from headgate.runtime.loop import run
-    from headgate.telemetry.mask import mask_url
+    from headgate.model.mask import mask_url
 
     settings = asked.settings()
 

@@ -20,7 +20,7 @@ from headgate.model.ports import Delivery, Wire, Wired
 from headgate.model.signal import OUTAGE, UNACKNOWLEDGED, emit
 from headgate.model.verdict import Quarantine
 from headgate.pg import Database
-from headgate.telemetry import mask
+from headgate.model import mask
 from headgate.telemetry.log import get_logger
 
 from .drain import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, opened, read

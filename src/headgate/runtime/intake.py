@@ -20,7 +20,7 @@ from headgate.model.envelope import REFUSED, Envelope, Provider, Refused
 from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, emit
 from headgate.model.verdict import Quarantine
 from headgate.pg import driver
-from headgate.telemetry import mask
+from headgate.model import mask
 
 # Values that Postgres cannot hold, rules they break, limits they exceed.
 _OF_THE_DATA = ("22", "23", "54")

@@ -23,7 +23,7 @@ from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, RowsStep, Step
 from headgate.model.rows import Encoder
 from headgate.model.verdict import checking, describe
-from headgate.telemetry.mask import Masker
+from headgate.model.mask import Masker
 
 STEP_SECONDS = 10.0
 ROWS_AT_MOST = 10_000
