@@ -1,4 +1,4 @@
-"""How records are written: one form of JSON, of times and of addresses, so that bytes can be compared.
+"""How records are written: one form of JSON, of times and of addresses; bytes can be compared.
 
 Nothing here reads a clock or a machine. The same document gives the same bytes for ever.
 """
@@ -44,7 +44,7 @@ def moment(at: datetime) -> str:
 
 
 def iri(uri: str) -> str:
-    """An address that RDF and browsers take, without secrets, for whatever a source calls its object.
+    """An address that RDF and browsers take, without secrets, for what a source calls its object.
 
     What is a proper address already stays as it is.
     """
