@@ -86,7 +86,9 @@ def version(number: int = 1, entry: int = 1, **more: Any) -> Version:
         "content": sha(BYTES + str(number).encode()),
         "size": 61,
         "media_type": "text/csv",
-        "artifacts": (File("tidy.parquet", sha(f"t{number}"), 9, "application/vnd.apache.parquet"),),
+        "artifacts": (
+            File("tidy.parquet", sha(f"t{number}"), 9, "application/vnd.apache.parquet"),
+        ),
         "rows": {"reading": 2},
     }
     return Version(**{**given, **more})
@@ -199,7 +201,10 @@ FAILURE = unpublished(
     checks=(Check("in_range", False, reason="out_of_range", text="1 of 2", examined=2, failed=1),),
 )
 WAITING = unpublished(
-    "waiting", reason="timeout", error="no answer", steps=(*STEPS[:1], ("failed", 9), ("waiting", 9))
+    "waiting",
+    reason="timeout",
+    error="no answer",
+    steps=(*STEPS[:1], ("failed", 9), ("waiting", 9)),
 )
 GIVEN_BACK = unpublished("received", reason="stopping", steps=(("claimed", 0), ("received", 2)))
 FENCED = unpublished(
