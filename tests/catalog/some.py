@@ -13,6 +13,7 @@ from headgate.model.facts import Check, Facts, File, Item, Version, run_name
 LEDGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 STORE = "s3://lake/soil"
 SECRET = "hunter2hunter2"
+PARQUET = "application/vnd.apache.parquet"
 BYTES = b"these are the bytes of the object and no record may hold them"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 DAY = datetime(2026, 2, 28, tzinfo=UTC)
@@ -86,9 +87,7 @@ def version(number: int = 1, entry: int = 1, **more: Any) -> Version:
         "content": sha(BYTES + str(number).encode()),
         "size": 61,
         "media_type": "text/csv",
-        "artifacts": (
-            File("tidy.parquet", sha(f"t{number}"), 9, "application/vnd.apache.parquet"),
-        ),
+        "artifacts": (File("tidy.parquet", sha(f"t{number}"), 9, PARQUET),),
         "rows": {"reading": 2},
     }
     return Version(**{**given, **more})

@@ -74,11 +74,8 @@ def test_downloads_resolve_to_the_objects_of_the_store() -> None:
     """Links are relative, so that a copied store still works."""
     made = item([some.FIRST])
     digest = some.version().content
-    assert (
-        None,
-        DCAT.downloadURL,
-        URIRef(f"{rdf.HERE}staging/sha256/{digest[:2]}/{digest}"),
-    ) in made
+    there = URIRef(f"{rdf.HERE}staging/sha256/{digest[:2]}/{digest}")
+    assert (None, DCAT.downloadURL, there) in made
 
 
 def test_access_and_licence_are_authorities_own() -> None:

@@ -1,13 +1,14 @@
-"""PROV: where a publication comes from, checked by shapes and by the constraints PROV puts on time."""
+"""PROV: where a publication comes from, checked by shapes and by the constraints of PROV."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from rdflib import PROV, RDF, Graph, Literal, Namespace, URIRef
+from rdflib.term import Node
 from tests.catalog import public, rdf, some
 
 from headgate.catalog import names, prov
@@ -34,6 +35,12 @@ def publication(entry: int) -> URIRef:
     return URIRef(names.publication(some.FIRST, entry))
 
 
+def when(made: Graph, what: Node, happened: URIRef) -> datetime:
+    """When it happened; long ago, if the graph does not say."""
+    said = made.value(what, happened)
+    return said.toPython() if isinstance(said, Literal) else datetime(1, 1, 1, tzinfo=UTC)
+
+
 def violations(made: Graph) -> Iterable[str]:
     """What PROV-CONSTRAINTS forbids and a shape cannot say."""
     order = {}
@@ -47,13 +54,11 @@ def violations(made: Graph) -> Iterable[str]:
         if e in seen:
             yield f"{e} is a revision of itself"
     for e, _, run in made.triples((None, PROV.wasGeneratedBy, None)):
-        at = made.value(e, PROV.generatedAtTime)
-        start, end = made.value(run, PROV.startedAtTime), made.value(run, PROV.endedAtTime)
-        if not start.toPython() <= at.toPython() <= end.toPython():
+        end = when(made, run, PROV.endedAtTime)
+        if not when(made, run, PROV.startedAtTime) <= when(made, e, PROV.generatedAtTime) <= end:
             yield f"{e} was generated outside of its run"
         for used in made.objects(run, PROV.used):
-            made_at = made.value(used, PROV.generatedAtTime)
-            if made_at is not None and made_at.toPython() > end.toPython():
+            if when(made, used, PROV.generatedAtTime) > end:
                 yield f"{used} was used before it was generated"
         if (run, PROV.used, e) in made:
             yield f"{e} was used by the run that generated it"

@@ -81,7 +81,7 @@ def test_a_pipeline_has_defaults_that_say_what_it_does():
         ({"params": {"a": "\ud800"}}, "params.a has half a surrogate"),
         ({"params": {"a": object()}}, "params.a is a object"),
         ({"retry": 5}, "hg.RetryPlan"),
-        ({"removed": "delete"}, '"keep" or "remove"'),
+        ({"removed": "delete"}, '"retire" or "remove"'),
         ({"deadline": "soon"}, "deadline is 'soon'"),
         ({"deadline": 0}, "needs some time"),
         ({"deadline": -1}, "deadline is -1"),
@@ -236,7 +236,9 @@ def test_a_declaration_can_be_kept_without_its_code():
     p.apply(takes_all)
     kept = p.declared()
     assert kept["sources"] == ["in"]
-    assert kept["rows"] == [{"table": "reading", "key": ["station"], "handler": "takes_two"}]
+    (rows,) = kept["rows"]
+    assert (rows["table"], rows["key"], rows["handler"]) == ("reading", ["station"], "takes_two")
+    assert rows["columns"][0] == {"name": "station", "type": "text", "nullable": False}
     assert kept["validators"] == ["takes_one"]
     assert kept["applies"] == [{"handler": "takes_all", "undo": None}]
     assert kept["retry"]["trigger"] == "cron"
