@@ -25,6 +25,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
+from headgate.catalog.describe import describing
+from headgate.catalog.footprint import Located
 from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
@@ -37,7 +39,9 @@ from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import REFUSED
+from headgate.model.facts import File, Item, media_type
 from headgate.model.identity import EffectKey, is_newer
+from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
@@ -58,7 +62,6 @@ from headgate.model.verdict import (
 from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
 from headgate.telemetry.log import get_logger
-from headgate.telemetry.mask import Masker
 
 log = get_logger("headgate.path")
 
@@ -113,6 +116,7 @@ class Path:
             self._tables,
             declared.applies,
             independent=declared.independent,
+            catalogued=declared.collection is not None,
             apply_seconds=apply_seconds,
             judge=self._judge_in_commit,
         )
@@ -199,6 +203,8 @@ class Path:
         else:
             for step in self.declared.transforms:
                 yield step, partial(self._artifacts, attempt, step)
+        if self.declared.collection is not None:
+            yield from self._describe(attempt)
         reached(Point.HANDLED)
         return FINALIZED
 
@@ -303,6 +309,18 @@ class Path:
             for chunk in chunks_of(artifact, step.name):
                 spool.write(chunk)
             attempt.made(artifact, spool, step.name)
+
+    def _describe(self, attempt: Attempt) -> Generator[Asked, None, None]:
+        """Make it an item of its catalog: as it is found, then as the handler would have it."""
+        assert attempt.object is not None, "only objects are described"
+
+        def take(item: Item) -> None:
+            attempt.item = item
+
+        # A revert brings back what was said then, whatever the handler would say now.
+        restored = attempt.claim.reverts is not None
+        files = _located(attempt.object, attempt)
+        yield from describing(self.declared, attempt.object, files, take, restored=restored)
 
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
@@ -412,6 +430,19 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
             slice_ = []
     if slice_:
         await in_thread(take, slice_)
+
+
+def _located(obj: Object, attempt: Attempt) -> list[Located]:
+    """The files of this attempt and where they lie: the object, then its artifacts."""
+    kind = media_type(obj.uri, obj.envelope.content_type)
+    files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
+    for artifact in attempt.artifacts or ():
+        file = File(**artifact)
+        spool = (attempt.spools or {}).get(bytes.fromhex(file.digest))
+        if spool is not None:  # what a revert brings back is in the store
+            at = spool.path
+            files.append(Located(file, file.name, partial(at.open, "rb"), partial(FilePath, at)))
+    return files
 
 
 def _nothing(_: Any) -> None:
