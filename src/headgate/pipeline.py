@@ -40,7 +40,7 @@ from headgate.ledger.settle import Settler
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import REFUSED
+from headgate.model.envelope import REFUSED, Envelope
 from headgate.model.facts import File, media_type
 from headgate.model.identity import EffectKey, is_newer
 from headgate.model.object import Object
@@ -325,20 +325,21 @@ class Path:
     def _found(self, attempt: Attempt) -> None:
         obj, declared = attempt.object, self.declared.item_step
         assert obj is not None, "only objects are described"
+        envelope = obj.envelope
         if declared is not None and declared.of is not None:
             name = about.name_as_said(declared.of(obj), "item=")
-        elif said := obj.envelope.item:
-            name = about.name_as_said(said, "its source")
+        elif envelope.item:
+            name = about.name_as_said(envelope.item, "its source")
         else:
             name = about.name_of(obj.uri)
-        where = footprint(_located(obj, attempt))
+        where = footprint(_located(obj, envelope, attempt))
         attempt.item = about.found(self.declared.collection or "", name, obj.event_time, where)
 
     def _amend(self, attempt: Attempt, declared: ItemStep) -> Asked:
         obj, item = attempt.object, attempt.item
         assert obj is not None, "only objects are described"
         assert item is not None, "found before it is amended"
-        files = [located.file for located in _located(obj, attempt)]
+        files = [located.file for located in _located(obj, obj.envelope, attempt)]
         before = about.offered(item, obj.uri, files)
         handed: Any = deepcopy(before)
         if declared.wants_pystac:
@@ -501,9 +502,9 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
         await in_thread(take, slice_)
 
 
-def _located(obj: Object, attempt: Attempt) -> list[Located]:
+def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:
     """The files of this attempt and where they lie: the object, then its artifacts."""
-    kind = media_type(obj.uri, obj.envelope.content_type)
+    kind = media_type(obj.uri, envelope.content_type)
     files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
     for artifact in attempt.artifacts or ():
         file = File(**artifact)

@@ -40,13 +40,12 @@ def bounds(geometries: Iterable[Mapping[str, Any]]) -> Box | None:
     """
     spans: list[tuple[float, float]] = []
     south, north = math.inf, -math.inf
-    for positions in (part for g in geometries for part in _parts(g)):
-        longitudes = [p[0] for p in positions]
-        latitudes = [p[1] for p in positions]
+    for part in (part for g in geometries for part in _parts(g)):
+        longitudes, latitudes, *_ = zip(*part, strict=False)  # some may have an altitude
         if not math.isfinite(sum(longitudes) + sum(latitudes)):
             raise Misplaced("a coordinate is no number")
         spans.append((min(longitudes), max(longitudes)))
-        south, north = min(south, *latitudes), max(north, *latitudes)
+        south, north = min(south, min(latitudes)), max(north, max(latitudes))
     if not spans:
         return None
     west, east = _span(spans)
