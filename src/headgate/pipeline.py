@@ -38,7 +38,7 @@ from headgate.ledger.stage import Stager
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import REFUSED
+from headgate.model.envelope import REFUSED, Envelope
 from headgate.model.facts import File, Item, media_type
 from headgate.model.identity import EffectKey, is_newer
 from headgate.model.mask import Masker
@@ -319,8 +319,11 @@ class Path:
 
         # A revert brings back what was said then, whatever the handler would say now.
         restored = attempt.claim.reverts is not None
-        files = _located(attempt.object, attempt)
-        yield from describing(self.declared, attempt.object, files, take, restored=restored)
+        envelope = attempt.object.envelope
+        files = _located(attempt.object, envelope, attempt)
+        yield from describing(
+            self.declared, attempt.object, envelope.item, files, take, restored=restored
+        )
 
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
@@ -432,9 +435,9 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
         await in_thread(take, slice_)
 
 
-def _located(obj: Object, attempt: Attempt) -> list[Located]:
+def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:
     """The files of this attempt and where they lie: the object, then its artifacts."""
-    kind = media_type(obj.uri, obj.envelope.content_type)
+    kind = media_type(obj.uri, envelope.content_type)
     files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
     for artifact in attempt.artifacts or ():
         file = File(**artifact)

@@ -1,4 +1,4 @@
-"""Describing: what a catalog shows of a publication, found in its files and amended by a handler."""
+"""Describing: what a catalog shows of a publication, found in its files, amended by a handler."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ Take = Callable[[Any], None]
 def describing(
     declared: Pipeline,
     obj: Object,
+    named: str | None,
     files: Sequence[Located],
     take: Callable[[Item], None],
     *,
@@ -29,7 +30,8 @@ def describing(
 ) -> Generator[tuple[Step, Take], None, None]:
     """Steps to be called, like those of the path. Whoever calls them is handed the item by `take`.
 
-    Finding is a step like any other: it reads files, and may take its time.
+    `named` is the item that the source says it is part of. Finding is a step like any other: it
+    reads files, and may take its time.
     """
     step = declared.item_step
     made: list[Item] = []
@@ -39,17 +41,17 @@ def describing(
         take(item)
 
     with checking("item" if step is None else step.step.name, "item"):
-        yield Step(partial(_found, declared, obj, files), "item", False, 0), keep
+        yield Step(partial(_found, declared, obj, named, files), "item", False, 0), keep
         if step is not None and not restored:
             yield _amend(step, made[-1], obj, files, keep)
 
 
-def _found(declared: Pipeline, obj: Object, files: Sequence[Located]) -> Item:
+def _found(declared: Pipeline, obj: Object, named: str | None, files: Sequence[Located]) -> Item:
     step = declared.item_step
     if step is not None and step.of is not None:
         name = about.name_as_said(step.of(obj), "item=")
-    elif said := obj.envelope.item:
-        name = about.name_as_said(said, "its source")
+    elif named:
+        name = about.name_as_said(named, "its source")
     else:
         name = about.name_of(obj.uri)
     return about.found(declared.collection or "", name, obj.event_time, footprint(files))
