@@ -1,7 +1,7 @@
 """What the ledger says is in a store: who refers to which bytes, a page at a time.
 
-Publications are never withdrawn, so pages need no common snapshot. Objects may be collected while we
-look: what is missing is asked about once more.
+Publications are never withdrawn, so pages need no common snapshot. Objects may be collected while
+we look: what is missing is asked about once more.
 """
 
 from __future__ import annotations

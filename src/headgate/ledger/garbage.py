@@ -76,7 +76,7 @@ async def look(
 
 async def on_its_way(db: Database, grace_seconds: float, most: int) -> list[Garbage]:
     """What the next round takes without looking: staged and left behind, or condemned."""
-    return [Garbage(*row) for row in await db.fetch(Q.due_soon, grace_seconds, most)]
+    return [Garbage(*row) for row in await db.fetch(Q.on_its_way, grace_seconds, most)]
 
 
 async def condemn(

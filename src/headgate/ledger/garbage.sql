@@ -3,12 +3,14 @@ UPDATE headgate.collecting SET looked_at = clock_timestamp()
 WHERE looked_at < clock_timestamp() - make_interval(secs => $1) RETURNING true
 
 -- name: by_hash
-SELECT set_config('work_mem', '64MB', true), set_config('jit', 'off', true)
+-- Tables that grew since they were analysed look small: compared row by row they would take hours.
+SELECT set_config('enable_nestloop', 'off', true), set_config('work_mem', '64MB', true),
+       set_config('jit', 'off', true)
 
 -- name: look
 -- Kept, not announced for longer than the retention, and nothing needs it. Needed are what readers
 -- see, what is in quarantine, what was replaced less than the retention ago, and what a revert that
--- is under way brings back. Only for what no head refers to is the past asked, by look-ups.
+-- is under way brings back. The past is asked, by look-ups, only about what no head refers to.
 -- `seen` is the transaction that wrote the row: who refers to the object from now on writes it anew.
 WITH loose AS MATERIALIZED (
     SELECT o.store, o.digest, o.size, o.touched_at, o.xmin::text::bigint AS seen
@@ -16,12 +18,14 @@ WITH loose AS MATERIALIZED (
     WHERE o.state = 'kept' AND o.touched_at < now() - make_interval(secs => greatest($1::float8, $2::float8))
       AND NOT EXISTS (SELECT FROM headgate.reference r WHERE r.successor IS NULL AND r.digest = o.digest)
       AND NOT EXISTS (SELECT FROM headgate.quarantine q WHERE q.content = o.digest)),
+past AS MATERIALIZED (
+    SELECT r.entry, r.successor, r.digest FROM loose l JOIN headgate.reference r ON r.digest = l.digest
+    WHERE r.successor IS NOT NULL),
 needed AS MATERIALIZED (
-    SELECT DISTINCT l.digest FROM loose l JOIN headgate.reference r ON r.digest = l.digest
-    WHERE r.successor IS NOT NULL
-      AND (coalesce((SELECT j.at >= now() - make_interval(secs => $1) FROM headgate.journal j
-                     WHERE j.entry = r.successor AND j.outcome = 'finalized' LIMIT 1), true)
-           OR (SELECT true FROM headgate.restoring x WHERE x.entry = r.entry LIMIT 1)))
+    SELECT DISTINCT r.digest FROM past r
+    WHERE coalesce((SELECT j.at >= now() - make_interval(secs => $1) FROM headgate.journal j
+                    WHERE j.entry = r.successor AND j.outcome = 'finalized' LIMIT 1), true)
+       OR (SELECT true FROM headgate.restoring x WHERE x.entry = r.entry LIMIT 1))
 SELECT l.store, l.digest, l.size, l.touched_at, l.seen FROM loose l
 WHERE NOT EXISTS (SELECT FROM needed n WHERE n.digest = l.digest)
 ORDER BY l.touched_at LIMIT $3
@@ -68,18 +72,16 @@ WHERE o.store = t.store AND o.digest = t.digest AND o.state = 'condemned'
 
 -- name: stores
 -- What each store holds, by what it is held for.
-SELECT s.uri AS store,
+SELECT s.id, s.uri AS store,
        count(o.digest) FILTER (WHERE o.state = 'kept') AS kept,
        coalesce(sum(o.size) FILTER (WHERE o.state = 'kept'), 0)::bigint AS kept_bytes,
        count(o.digest) FILTER (WHERE o.state = 'staged') AS staged,
        coalesce(sum(o.size) FILTER (WHERE o.state = 'staged'), 0)::bigint AS staged_bytes,
-       count(o.digest) FILTER (WHERE o.state = 'condemned') AS condemned,
-       coalesce(sum(o.size) FILTER (WHERE o.state = 'condemned'), 0)::bigint AS condemned_bytes,
        (SELECT count(*) FROM headgate.collected c WHERE c.store = s.id) AS collected
 FROM headgate.store s LEFT JOIN headgate.object o ON o.store = s.id
 GROUP BY s.id, s.uri ORDER BY s.uri
 
--- name: due_soon
+-- name: on_its_way
 -- What is on its way out already: staged longer ago than the grace period, or condemned.
 SELECT o.store, o.digest, o.size, o.touched_at, 0::bigint AS seen FROM headgate.object o
 WHERE o.state = 'condemned'

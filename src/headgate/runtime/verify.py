@@ -1,7 +1,8 @@
 """`headgate verify`: the ledger held against its promises, and the stores against the ledger.
 
 It reads and changes nothing. Workers may go on: the ledger is read in one snapshot, and what it
-says of the stores was durable there before it was committed. What is collected meanwhile is not missed.
+says of the stores was durable there before it was committed. What is collected meanwhile is not
+missed.
 """
 
 from __future__ import annotations

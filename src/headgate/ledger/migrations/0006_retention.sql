@@ -3,13 +3,12 @@
 -- Which bytes each publication refers to: its content unless it is a removal, and its artifacts. What
 -- came inside its message is named too, though no store has it.
 CREATE VIEW headgate.reference AS
-SELECT p.entry, p.successor, d.digest
-FROM headgate.publication p
-CROSS JOIN LATERAL (
-    SELECT p.content AS digest WHERE NOT p.removed
-    UNION ALL
-    SELECT CASE WHEN a ->> 'digest' ~ '^[0-9a-f]{64}$' THEN decode(a ->> 'digest', 'hex') END
-    FROM jsonb_array_elements(CASE WHEN jsonb_typeof(p.artifacts) = 'array' THEN p.artifacts END) AS a) d;
+SELECT p.entry, p.successor, p.content AS digest FROM headgate.publication p WHERE NOT p.removed
+UNION ALL
+SELECT a.entry, a.successor, CASE WHEN a.digest ~ '^[0-9a-f]{64}$' THEN decode(a.digest, 'hex') END
+FROM (SELECT p.entry, p.successor,
+             jsonb_array_elements(CASE WHEN jsonb_typeof(p.artifacts) = 'array' THEN p.artifacts END) ->> 'digest' AS digest
+      FROM headgate.publication p WHERE p.artifacts IS NOT NULL) a;
 
 -- Bytes that were kept and are gone, and the retention they went under. A row says nothing about an
 -- object that has come back since: `object` does.
