@@ -27,7 +27,7 @@ from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLE
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
-from . import budget, gate, object, publication, quarantine
+from . import budget, gate, item, object, publication, quarantine
 from .apply import apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
@@ -62,6 +62,7 @@ class Settler:
         applies: Sequence[ApplyStep],
         *,
         independent: bool,
+        catalogued: bool,
         apply_seconds: float,
         judge: Judge,
     ) -> None:
@@ -72,6 +73,7 @@ class Settler:
         self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
+        self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
 
@@ -166,6 +168,8 @@ class Settler:
                 await self._return(link, live)
             new = [s.publication for s in ready if s.publication is not None]
             publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
+            if self._catalogued and ready:
+                await item.publish(link, at.pipeline, ready)
             lines = [s.line(at.deployment, fenced=s.lost) for s in batch]
             if raced := await seal(link, at.pipeline, lines, publishing):
                 raise _Raced(raced)
@@ -212,7 +216,7 @@ class Settler:
         ]
         await publication.see(link, same)
         using = [s for s in live if s.objects and isinstance(s.verdict, (Finalized, Quarantine))]
-        wanted = {s.claim.id: s.objects or () for s in using}
+        wanted = {s.claim.id: _referred(s) for s in using}
         kept = await object.keep(link, self._at.store, [o for w in wanted.values() for o in w])
         gone = {e for e, w in wanted.items() if any(digest not in kept for digest, _ in w)}
         if gone:
@@ -319,6 +323,14 @@ def _lose(batch: list[Attempt], error: Exception) -> bool:
     for s in lost:
         s.lost = True
     return bool(lost)
+
+
+def _referred(attempt: Attempt) -> list[tuple[bytes, int]]:
+    """The objects that its end refers to: of what is set aside, only the input."""
+    staged = attempt.objects or []
+    if isinstance(attempt.verdict, Finalized):
+        return staged
+    return [(digest, generation) for digest, generation in staged if digest == attempt.content]
 
 
 def _restore(batch: list[Attempt], verdicts: list[Verdict]) -> None:
