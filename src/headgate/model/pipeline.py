@@ -15,23 +15,25 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from itertools import chain
-from types import CodeType
-from typing import Any, Literal, TypeVar, cast, overload
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
 
 from headgate.errors import PipelineError
 
+from .code import called, code_of
 from .dataset import Dataset
 from .duration import seconds
 from .envelope import Envelope
 from .identity import params_digest, partition_of
 from .ports import Source
 from .rows import NewColumns, Table, declare
+from .validation.contract import Contract, contract_of
 from .verdict import RetryPlan
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
+Checking = TypeVar("Checking")
 Removed = Literal["keep", "retire", "remove"]
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
@@ -44,6 +46,7 @@ class Step:
     name: str
     is_async: bool
     takes: int
+    contract: Contract | None = None  # what it checks by, where that is no code of the author's
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,15 +155,33 @@ class Pipeline:
         if not isinstance(rate, int | float) or not 0 < rate <= 1e6:
             yield "retries_per_second", rate, "give a number above zero, up to a million"
 
-    def validate(self, function: Handler) -> Handler:
-        """Check an object before anything is made of it.
+    def validate(
+        self,
+        check: Checking,
+        *,
+        read: Callable[[Path], Any] | None = None,
+        name: str | None = None,
+    ) -> Checking:
+        """Check an object before anything is made of it: by a function, or by a contract.
 
-        What this raises is permanent, unless it is `hg.Retryable`. It must not depend on the
-        network, the clock or chance.
+        A function passes with None or True, fails with False, and may give `hg.Check`. What it
+        raises is permanent, unless it is `hg.Retryable`. It must not depend on the network, the
+        clock or chance. A contract is an `hg.JsonSchema`, or a schema of dataframely, pandera or
+        Great Expectations; `read` makes its data frame of a local file.
         """
-        step = self._step(function, ("obj", "run"), least=1, kind="validate", yields=False)
+        where = f"{self.name}.validate"
+        contract = contract_of(check, read=read, name=name, where=where)
+        if contract is None:
+            step = self._step(_unsure(check), ("obj", "run"), least=1, kind="validate")
+            step = replace(step, name=name or step.name)
+        else:
+            step = Step(contract, contract.name, is_async=False, takes=1, contract=contract)
+            if any(s.name == step.name for s in self.validators):
+                raise PipelineError(
+                    f"{where}: two checks are called {step.name!r}", hint="give one of them name=…"
+                )
         self.validators.append(step)
-        return function
+        return check
 
     def rows(
         self,
@@ -245,9 +266,8 @@ class Pipeline:
         ]
         for step in steps:
             digest.update(step.name.encode() + b"\0")
-            digest.update(
-                _code(getattr(_written(step.function), "__code__", None)).encode() + b"\0"
-            )
+            code = code_of(step.function) if step.contract is None else step.contract.digest
+            digest.update(code.encode() + b"\0")
         return digest.digest()
 
     def declared(self) -> dict[str, Any]:
@@ -268,20 +288,21 @@ class Pipeline:
             "transforms": [s.name for s in self.transforms],
             "applies": [a.step.name for a in self.applies],
             "validators": [s.name for s in self.validators],
+            "contracts": [s.contract.declared() for s in self.validators if s.contract],
         }
 
     def _step(
         self,
-        function: Callable[..., Any],
+        function: Any,
         wanted: tuple[str, ...],
         *,
         least: int,
         kind: str,
         yields: bool = True,
     ) -> Step:
-        called = _called(function)
-        name = getattr(called, "__qualname__", type(called).__qualname__)
-        right = f"def {getattr(called, '__name__', 'handler')}({', '.join(wanted)})"
+        body = called(function)
+        name = getattr(body, "__qualname__", type(body).__qualname__)
+        right = f"def {getattr(body, '__name__', 'handler')}({', '.join(wanted)})"
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
@@ -296,49 +317,16 @@ class Pipeline:
             raise PipelineError(
                 f"{self.name}.{kind}: {name}{given} has the wrong signature", hint=f"write: {right}"
             )
-        generates = inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+        generates = inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body)
         if generates and not yields:
             raise PipelineError(
                 f"{self.name}.{kind}: {name} yields, so calling it would run none of it",
                 hint=f"write: {right}, without yield",
             )
-        is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        is_async = inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
         return Step(function, name, is_async, len(required))
 
 
 def _unsure(value: object) -> object:
     """Whatever the types say, an author may have given anything."""
     return value
-
-
-def _called(function: Any) -> Any:
-    """The function whose body runs: behind a `partial`, or an object that can be called."""
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    if inspect.isroutine(function) or inspect.isclass(function) or not callable(function):
-        return function
-    return cast("Any", type(function)).__call__
-
-
-def _written(function: Any) -> Any:
-    """The function as its author wrote it, under whatever decorators."""
-    return inspect.unwrap(_called(function))
-
-
-def _code(code: object) -> str:
-    """What a function does, in a text that is the same in every process and however it is laid out.
-
-    A code object's own text has its address and line in it, and a set's has an order by chance.
-    """
-    match code:
-        case CodeType():
-            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-            consts = ",".join(_code(const) for const in code.co_consts)
-            return f"code({code.co_code.hex()} {names!r} [{consts}])"
-        case tuple():
-            return f"({','.join(_code(item) for item in cast('tuple[object, ...]', code))})"
-        case frozenset():
-            items = sorted(_code(item) for item in cast("frozenset[object]", code))
-            return f"{{{','.join(items)}}}"
-        case _:
-            return repr(code)
