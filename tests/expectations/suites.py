@@ -3,7 +3,8 @@
 The pipelines run as a user's do, by `Pipeline.run()`.
 """
 
-# pyright: reportMissingImports=false  (what it imports is in an environment of its own)
+# What it imports is in an environment of its own.
+# pyright: reportMissingImports=false
 
 from __future__ import annotations
 

@@ -54,6 +54,7 @@ class Outcomes:
         """The check of this name gave all it had; what that means for the object."""
         if not self._now:
             self._now[declared] = Check(declared, True)
+        self._now = {name: _worded(check) for name, check in self._now.items()}
         failed = [check for check in self._now.values() if not check.passed]
         self._next(declared, "failed" if failed else "passed")
         return [SchemaError(f"{c.name}: {c.text}", reason=c.reason) for c in failed]
@@ -84,9 +85,9 @@ class Outcomes:
     def _cleaned(self, check: Check, name: str) -> Check:
         if check.passed and check.text is None:
             return check if check.name == name else replace(check, name=name)
-        text = line(check.text) if check.text else _counts(check)
+        text = self._clean(line(check.text))[:TEXT_CHARACTERS] if check.text else None
         reason = None if check.passed else check.reason or REFUSED
-        return replace(check, name=name, reason=reason, text=self._clean(text)[:TEXT_CHARACTERS])
+        return replace(check, name=name, reason=reason, text=text)
 
     def _bounded(self, name: str) -> str:
         return self._clean(line(name))[:NAME_CHARACTERS]
@@ -96,7 +97,7 @@ def outcomes_of(given: object, name: str) -> Iterator[Check]:
     """The outcomes in what the check of this name returned or yielded."""
     if given is None or _is_bool(given):
         passed = given is None or bool(given)
-        yield Check(name, passed, text=None if passed else "it said no")
+        yield Check(name, passed)
     elif isinstance(given, Check):
         _must_be_sound(given)
         yield given
@@ -155,10 +156,13 @@ def _must_be_sound(check: Check) -> None:
             raise TypeError(f"hg.Check({check.name!r}): {what}={counted!r}; count from 0")
 
 
-def _counts(check: Check) -> str:
-    if check.failed is None:
-        return "it said no"
-    return f"{check.failed}{'' if check.examined is None else f' of {check.examined}'} failed"
+def _worded(check: Check) -> Check:
+    """A check that failed has a text, once all that it counted is known."""
+    if check.passed or check.text:
+        return check
+    total = "" if check.examined is None else f" of {check.examined}"
+    text = "it said no" if check.failed is None else f"{check.failed}{total} failed"
+    return replace(check, text=text)
 
 
 def _sum(one: int | None, other: int | None) -> int | None:
