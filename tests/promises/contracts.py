@@ -409,7 +409,7 @@ async def test_outcomes_are_counted_and_logged(
         ("p", "always", "passed"): 3,
     }
     assert "checks failed" in caplog.text
-    assert "'row 0: unknown'" in caplog.text
+    assert "row 0: unknown (" in caplog.text
     assert "abcdefgh" not in caplog.text
 
 

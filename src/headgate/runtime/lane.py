@@ -313,5 +313,5 @@ class Lane:
                 "checks failed",
                 pipeline=self.path.declared.name,
                 entries=sum(any(not c.passed for c in checks) for checks in said),
-                checks=dict(failed.most_common(LOGGED_PER_BATCH)),
+                checks=[f"{what} ({n})" for what, n in failed.most_common(LOGGED_PER_BATCH)],
             )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, replace
+from functools import cache
 from typing import Any, Literal, cast
 
 from headgate.errors import Retryable, SchemaError
@@ -42,6 +43,8 @@ class Outcomes:
 
     def take(self, declared: str, given: object) -> None:
         """Something that the check of this name gave. It may give several things, one by one."""
+        if given is None or given is True:
+            return  # a check that gave nothing has passed
         for check in outcomes_of(given, declared):
             name = declared if check.name == declared else self._bounded(check.name)
             told = self._cleaned(check, name)
@@ -53,7 +56,9 @@ class Outcomes:
     def ended(self, declared: str) -> list[Exception]:
         """The check of this name gave all it had; what that means for the object."""
         if not self._now:
-            self._now[declared] = Check(declared, True)
+            self._before.append(_passed(declared))
+            self.counted.append((declared, "passed"))
+            return []
         self._now = {name: _worded(check) for name, check in self._now.items()}
         failed = [check for check in self._now.values() if not check.passed]
         self._next(declared, "failed" if failed else "passed")
@@ -76,8 +81,7 @@ class Outcomes:
         return [as_dict(check) for check in self.said] if self._tell else None
 
     def _next(self, declared: str, outcome: Outcome) -> None:
-        bare = len(self._now) == 1 and self._now.get(declared) == Check(declared, True)
-        self._tell = self._tell or not bare
+        self._tell = self._tell or list(self._now.values()) != [_passed(declared)]
         self._before += self._now.values()
         self._now = {}
         self.counted.append((declared, outcome))
@@ -91,6 +95,11 @@ class Outcomes:
 
     def _bounded(self, name: str) -> str:
         return self._clean(line(name))[:NAME_CHARACTERS]
+
+
+@cache
+def _passed(declared: str) -> Check:
+    return Check(declared, True)
 
 
 def outcomes_of(given: object, name: str) -> Iterator[Check]:
