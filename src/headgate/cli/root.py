@@ -29,11 +29,15 @@ SECTIONS: Sections = {
         "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
+        "publication": Place(
+            "headgate.cli.publication:publication", "What readers see; take it back."
+        ),
         "quarantine": Place(
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",
         ),
         "budget": Place("headgate.cli.budget:budget", "Whose attempts fail too often; go on."),
+        "store": Place("headgate.cli.store:store", "What stores hold; remove what nothing needs."),
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),

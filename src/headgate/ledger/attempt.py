@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -12,6 +13,7 @@ import orjson
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
 from headgate.model.entry import Point, Status
+from headgate.model.facts import Item
 from headgate.model.identity import EffectKey
 from headgate.model.kept import kept_json
 from headgate.model.object import Artifact, Object
@@ -21,7 +23,7 @@ from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skippe
 
 from .gate import Claim
 from .journal import Line, published
-from .publication import Publication
+from .publication import Publication, as_written
 from .run import RunNow
 
 FINALIZED = Finalized()
@@ -40,6 +42,13 @@ _BACK = {True: _end(Status.WAITING), False: _end(Status.RECEIVED)}
 _FENCED = _end(Status.FENCED)
 
 
+@lru_cache(4096)
+def _told(*steps: str | int) -> str:
+    """Steps and their milliseconds since the claim. Attempts of a batch hardly differ in them."""
+    pairs = zip(steps[::2], steps[1::2], strict=True)
+    return " ".join(f"{step}:{milliseconds}" for step, milliseconds in pairs)
+
+
 def database_now(claim: Claim, began: float) -> datetime:
     """The database's clock, as far as we know it: its time at the claim, and what passed since."""
     return claim.claimed_at + timedelta(seconds=time.monotonic() - began)
@@ -56,15 +65,20 @@ class Attempt:
     content: bytes | None = None
     spools: dict[bytes, Spool] | None = None
     rows: dict[str, Chunks] | None = None
+    sizes: dict[str, list[int]] | None = None  # rows in each chunk
     counts: dict[str, int] | None = None
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
     checks: Outcomes | None = None
     facts: dict[str, Any] | None = None
+    item: Item | None = None  # what a catalog says of it
     objects: list[tuple[bytes, int]] | None = None
+    needs: dict[bytes, int] | None = None  # bytes it points to without having made them
+    previous: Object | None = None  # the version before, for whoever takes its effects back
+    retired = False  # the source took it away; what was published stays readable
     publication: Publication | None = None
     preview: str | None = None
-    steps = "claimed:0"
+    steps: tuple[str | int, ...] = ("claimed", 0)
     staged = False
     ended = False  # durably; an outage later in its batch does not end it again
     lost = False  # the lease was: nothing of this was kept
@@ -76,7 +90,7 @@ class Attempt:
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""
-        self.steps += f" {step}:{int((time.monotonic() - self.began) * 1000)}"
+        self.steps += (step, int((time.monotonic() - self.began) * 1000))
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:
@@ -109,6 +123,12 @@ class Attempt:
             }
         )
 
+    def restore(self, artifacts: Sequence[dict[str, Any]]) -> None:
+        """Point to artifacts that an earlier version made; they must still be in the store."""
+        if artifacts:
+            self.artifacts = list(artifacts)
+            self.needs = {bytes.fromhex(a["digest"]): a["size"] for a in artifacts}
+
     def count(self, table: str, rows: int) -> int:
         """So many more rows of a table; how many that makes."""
         if self.counts is None:
@@ -125,17 +145,18 @@ class Attempt:
         spill: Callable[[], Chunks],
     ) -> None:
         """Rows for a table, as a chunk of JSON. `spill` makes the list for more than one chunk."""
-        if self.rows is None:
-            self.rows = {}
+        if self.rows is None or self.sizes is None:
+            self.rows, self.sizes = {}, {}
         chunks = self.rows.get(table)
         if chunks is None:
-            self.rows[table] = [chunk]
+            self.rows[table], self.sizes[table] = [chunk], [rows]
         else:
             if len(chunks) == 1:
                 grown = spill()
                 grown.append(chunks[0])
                 self.rows[table] = chunks = grown
             chunks.append(chunk)
+            self.sizes[table].append(rows)
         self.count(table, rows)
         if added:
             before = self.added or {}
@@ -155,6 +176,10 @@ class Attempt:
         """What readers will see, after the head the claim saw."""
         claim, head = self.claim, self.claim.head
         content = self.content or (head.content if head else b"")
+        artifacts = orjson.dumps(self.artifacts).decode() if self.artifacts else None
+        if self.retired and head is not None:
+            artifacts = as_written(head.artifacts)
+            self.note("retired", True)
         self.publication = Publication(
             claim.id,
             claim.uri,
@@ -163,7 +188,7 @@ class Attempt:
             claim.removed,
             content,
             effect_key(claim.uri, claim.key.hex(), content),
-            orjson.dumps(self.artifacts).decode() if self.artifacts else None,
+            artifacts,
         )
 
     def line(self, deployment: int, *, fenced: bool = False) -> Line:
@@ -179,18 +204,19 @@ class Attempt:
         elapsed = int((time.monotonic() - self.began) * 1000)
         steps, shown = self.steps, None
         for step in last:
-            steps += f" {step}:{elapsed}"
+            steps += (step, elapsed)
         if end is _FINALIZED and (p := self.publication) is not None:
             shown = published(p.content, p.effect, p.artifacts, p.removed)
         doc = kept_json(facts) if facts else None
-        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
+        told = _told(*steps)
+        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, told, doc, shown)
 
     def _ending(
         self,
     ) -> tuple[tuple[Status, tuple[str, ...]], str | None, Mapping[str, Any] | None]:
         match self.verdict:
             case Finalized():
-                return _FINALIZED, None, self._said()
+                return _FINALIZED, None, self._published()
             case Skipped(reason):
                 return _SKIPPED, reason, self._said()
             case Retry(_, reason, error, _):
@@ -207,6 +233,11 @@ class Attempt:
         if self.checks is not None and (told := self.checks.told()):
             said = {**said, "checks": told}
         return {"rows": self.counts, **said} if self.counts else said
+
+    def _published(self) -> dict[str, Any]:
+        """The same of what was published, with the item that it is."""
+        said = self._said()
+        return said if self.item is None else {**said, "item": self.item.document()}
 
     def note(self, fact: str, value: Any) -> None:
         """Something the journal should say about this attempt."""

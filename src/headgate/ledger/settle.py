@@ -26,7 +26,7 @@ from headgate.model.signal import BATCH, CHECKS, COMMIT_SECONDS, FENCED, RETRIES
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
-from . import budget, gate, object, publication, quarantine
+from . import budget, gate, item, object, publication, quarantine
 from .apply import apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
@@ -61,6 +61,7 @@ class Settler:
         applies: Sequence[ApplyStep],
         *,
         independent: bool,
+        catalogued: bool,
         apply_seconds: float,
         judge: Judge,
     ) -> None:
@@ -71,6 +72,7 @@ class Settler:
         self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
+        self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
 
@@ -156,14 +158,13 @@ class Settler:
             if self._serial and not failing:
                 await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
             claims = sorted([s.claim for s in batch], key=_BY_ID)
-            number, held = await gate.leave(
+            number, lost = await gate.leave(
                 link,
                 at.pipeline,
                 claims[0].worker,
                 [c.id for c in claims],
                 [c.fence for c in claims],
             )
-            lost = {c.id for c in claims} - held
             live = [s for s in batch if s.claim.id not in lost] if lost else batch
             await self._effects(link, [s for s in live if isinstance(s.verdict, Finalized)])
             ready = [s for s in live if isinstance(s.verdict, Finalized)]
@@ -172,6 +173,8 @@ class Settler:
                 await self._return(link, live)
             new = [s.publication for s in ready if s.publication is not None]
             publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
+            if self._catalogued and ready:
+                await item.publish(link, at.pipeline, ready)
             lines = [s.line(at.deployment, fenced=s.claim.id in lost) for s in batch]
             if raced := await seal(link, at.pipeline, number, lines, publishing):
                 raise _Raced(raced)
@@ -207,6 +210,9 @@ class Settler:
             label = table.label
             added = [s.added[label] for s in ready if s.added and label in s.added]
             await table.write(link, produced, frozenset[str]().union(*added), share=share)
+            for s, p in zip(ready, produced, strict=True):
+                if p.adopts:
+                    s.counts = {**(s.counts or {}), label: p.adopted}
 
     async def _promote(self, link: Link, live: list[Attempt], ready: list[Attempt]) -> None:
         same = [
@@ -216,7 +222,7 @@ class Settler:
         ]
         await publication.see(link, same)
         using = [s for s in live if s.objects and isinstance(s.verdict, (Finalized, Quarantine))]
-        wanted = {s.claim.id: s.objects or () for s in using}
+        wanted = {s.claim.id: _referred(s) for s in using}
         kept = await object.keep(link, self._at.store, [o for w in wanted.values() for o in w])
         gone = {e for e, w in wanted.items() if any(digest not in kept for digest, _ in w)}
         if gone:
@@ -311,11 +317,21 @@ def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
         Produced(
             s.claim.id,
             s.claim.event_time,
+            s.sizes.get(label, ()) if s.sizes else (),
             s.rows.get(label, ()) if s.rows else (),
             s.publication.predecessor if s.publication else None,
+            s.retired,
         )
         for s in ready
     ]
+
+
+def _referred(attempt: Attempt) -> list[tuple[bytes, int]]:
+    """The objects that its end refers to: of what is set aside, only the input."""
+    staged = attempt.objects or []
+    if isinstance(attempt.verdict, Finalized):
+        return staged
+    return [(digest, generation) for digest, generation in staged if digest == attempt.content]
 
 
 def _restore(batch: list[Attempt], verdicts: list[Verdict]) -> None:

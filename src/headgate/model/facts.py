@@ -11,12 +11,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from msgspec import structs
 
 from .dataset import Dataset
 from .envelope import Envelope
+from .mask import mask, mask_uri
+from .output import output
 
 Outcome = Literal["finalized", "skipped", "quarantined", "waiting", "received", "fenced"]
 BYTES = "application/octet-stream"
@@ -49,7 +53,9 @@ class Check:
 class Item:
     """A publication as a catalog shows it. Geometry is GeoJSON, or None where there is no place.
 
+    `bbox` is west, south, east, north; west is greater than east where it crosses the antimeridian.
     `properties`, `assets`, `links` and `extensions` are what a handler added; the rest is found.
+    An asset with the name of a file of the publication adds to what is said of that file.
     """
 
     id: str
@@ -63,6 +69,35 @@ class Item:
     links: tuple[Mapping[str, Any], ...] = ()
     extensions: tuple[str, ...] = ()
 
+    def document(self) -> dict[str, Any]:
+        """As the journal keeps it, without what goes without saying."""
+        said: dict[str, Any] = {
+            "id": self.id,
+            "collection": self.collection,
+            "start": self.start.isoformat(),
+            "end": self.end.isoformat(),
+        }
+        for name in _ADDED:
+            if value := getattr(self, name):
+                said[name] = value
+        return said
+
+    @classmethod
+    def restore(cls, document: Mapping[str, Any]) -> Item:
+        """The inverse of `document`."""
+        given: dict[str, Any] = {
+            **document,
+            "start": datetime.fromisoformat(document["start"]),
+            "end": datetime.fromisoformat(document["end"]),
+        }
+        for name in ("bbox", "links", "extensions"):
+            if name in given:
+                given[name] = tuple(given[name])
+        return cls(**given)
+
+
+_ADDED = ("geometry", "bbox", "properties", "assets", "links", "extensions")
+
 
 @dataclass(frozen=True, slots=True)
 class Version:
@@ -70,6 +105,7 @@ class Version:
 
     `entry` is its publication's number, `run` the attempt that published it. `removed` says that
     the source took the object away; `retired`, that what was published stays readable all the same.
+    `inline` says that the object came inside its message: the ledger has its bytes, not the store.
     """
 
     entry: int
@@ -82,6 +118,7 @@ class Version:
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     removed: bool = False
     retired: bool = False
+    inline: bool = False
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -144,6 +181,18 @@ class Facts:
         declared = self.declared.get("dataset")
         return None if declared is None else Dataset.restore(declared)
 
+    @cached_property
+    def shown(self) -> Mapping[str, Any]:
+        """What came, as records show it: without its bytes, and without what must not be read."""
+        told = self.envelope
+        bare = structs.replace(
+            told,
+            data=None,
+            event_time=told.event_time.astimezone(UTC),
+            received_at=told.received_at.astimezone(UTC),
+        )
+        return {**cast("dict[str, Any]", mask(output(bare))), "uri": mask_uri(told.uri)}
+
     @property
     def started_at(self) -> datetime:
         """When the attempt was claimed."""
@@ -159,7 +208,7 @@ def run_name(entry: int, fence: int) -> str:
 def media_type(uri: str, content_type: str | None) -> str:
     """What an object is: as its source says, else by the ending of its name."""
     said = (content_type or "").strip().lower()
-    return said if said and said != BYTES else TYPES.get(_ending(uri), BYTES)
+    return said if said and said != BYTES else TYPES.get(ending(uri), BYTES)
 
 
 # A table of our own: Python's depends on the machine, and records must not.
@@ -168,6 +217,7 @@ TYPES = {
     ".geojson": "application/geo+json",
     ".json": "application/json",
     ".ndjson": "application/x-ndjson",
+    ".geoparquet": "application/vnd.apache.parquet",
     ".parquet": "application/vnd.apache.parquet",
     ".tif": "image/tiff; application=geotiff",
     ".tiff": "image/tiff; application=geotiff",
@@ -177,6 +227,7 @@ TYPES = {
 }
 
 
-def _ending(uri: str) -> str:
+def ending(uri: str) -> str:
+    """The ending of an object's name, in small letters, as in `.csv`; empty when it has none."""
     name = uri.rpartition("/")[2].partition("?")[0].lower()
     return f".{name.rpartition('.')[2]}" if "." in name else ""

@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -23,10 +24,11 @@ from typing import Any, Literal, TypeVar, overload
 from headgate.errors import PipelineError
 
 from .code import called, code_of
-from .dataset import Dataset
+from .dataset import Dataset, is_name
 from .duration import seconds
 from .envelope import Envelope
 from .identity import params_digest, partition_of
+from .object import Object
 from .ports import Source
 from .rows import NewColumns, Table, declare
 from .validation.contract import Contract, contract_of
@@ -59,10 +61,20 @@ class RowsStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplyStep:
-    """A handler that runs SQL of its own in the finalize transaction."""
+    """A handler that runs SQL of its own in the finalize transaction, and what takes that back."""
 
     step: Step
     independent: bool
+    undo: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemStep:
+    """A handler that says what a catalog shows of an object. `of` names the item it is part of."""
+
+    step: Step
+    of: Callable[[Object], str] | None
+    wants_pystac: bool
 
 
 @dataclass(eq=False)
@@ -87,12 +99,14 @@ class Pipeline:
     row_steps: list[RowsStep] = field(init=False, default_factory=list[RowsStep])
     transforms: list[Step] = field(init=False, default_factory=list[Step])
     applies: list[ApplyStep] = field(init=False, default_factory=list[ApplyStep])
+    item_step: ItemStep | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         for what, given, right in chain(self._mistakes(), self._mistakes_of_pace()):
             raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
         if isinstance(self.dataset, str):
             self.dataset = Dataset(self.dataset)
+        self._collection: str | None = None
         given, self.sources = self.sources, ()
         for source in given:
             self.add_source(source)
@@ -214,20 +228,105 @@ class Pipeline:
     @overload
     def apply(self, function: Handler) -> Handler: ...
     @overload
-    def apply(self, *, independent: bool = False) -> Callable[[Handler], Handler]: ...
-    def apply(self, function: Any = None, *, independent: bool = False) -> Any:
+    def apply(
+        self, *, independent: bool = False, undo: Callable[..., Any] | None = None
+    ) -> Callable[[Handler], Handler]: ...
+    def apply(
+        self,
+        function: Any = None,
+        *,
+        independent: bool = False,
+        undo: Callable[..., Any] | None = None,
+    ) -> Any:
         """SQL of your own in the finalize transaction.
 
         It may run several times per attempt: only its SQL counts. `independent=True` says that
         two objects never write the same rows, so that several connections may commit at once.
+        `undo` gets the version that is taken back, in the transaction that replaces, removes or
+        reverts it. Without one, a publication cannot be reverted, and Headgate says so.
         """
+        takes = ("tx", "obj", "run")
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, ("tx", "obj", "run"), least=2, kind="apply", yields=False)
-            self.applies.append(ApplyStep(step, independent))
+            step = self._step(function, takes, least=2, kind="apply", yields=False)
+            back = None
+            if undo is not None:
+                back = self._step(undo, takes, least=2, kind="apply(undo=…)", yields=False)
+            self.applies.append(ApplyStep(step, independent, back))
             return function
 
         return decorate if function is None else decorate(function)
+
+    @overload
+    def item(self, function: Handler) -> Handler: ...
+    @overload
+    def item(
+        self, *, collection: str | None = None, item: Callable[[Object], str] | None = None
+    ) -> Callable[[Handler], Handler]: ...
+    def item(
+        self,
+        function: Any = None,
+        *,
+        collection: str | None = None,
+        item: Callable[[Object], str] | None = None,
+    ) -> Any:
+        """What a catalog shows of an object: amend the item that is handed in, or return another.
+
+        It is a plain STAC document, or a `pystac.Item` if the parameter is annotated so. What this
+        raises is permanent, as in `validate`. Objects for which `item=` gives the same name are
+        one item.
+        """
+        if self.item_step is not None:
+            raise PipelineError(
+                f"{self.name}: two handlers describe its items", hint="describe them in one handler"
+            )
+        if collection is not None and not is_name(collection):
+            raise PipelineError(
+                f"{self.name}.item: collection={collection!r} is not a name",
+                hint='use letters, digits, - _ and . (at most 63), as in collection="soil"',
+            )
+        if collection is None and self.dataset is None:
+            raise PipelineError(
+                f"{self.name}.item: its items belong to no collection",
+                hint=f'write: @{self.name}.item(collection="{self.name}")',
+            )
+        if item is not None and not callable(item):
+            raise PipelineError(
+                f"{self.name}.item: item={item!r} is not a function",
+                hint="item is a function from hg.Object to the item's name",
+            )
+
+        def decorate(function: Handler) -> Handler:
+            takes = ("item", "obj", "run")
+            step = self._step(function, takes, least=1, kind="item", yields=False)
+            first = next(iter(inspect.signature(function).parameters))
+            if first == "obj":
+                raise PipelineError(
+                    f"{self.name}.item: {step.name}({first}, …) has the wrong signature",
+                    hint=f"write: def {getattr(function, '__name__', 'handler')}(item, obj, run)",
+                )
+            self.item_step = ItemStep(step, item, self._wants_pystac(function, step.name))
+            self._collection = collection
+            self.dataset = self.dataset or Dataset(collection or self.name)
+            return function
+
+        return decorate if function is None else decorate(function)
+
+    def _wants_pystac(self, function: Any, name: str) -> bool:
+        wanted = _first_annotation(function) == "pystac.Item"
+        if wanted and find_spec("pystac") is None:
+            raise PipelineError(
+                f"{self.name}.item: {name} wants a pystac.Item, and pystac is not installed",
+                hint="pip install 'headgate[stac]', or take the item as a plain dict",
+            )
+        return wanted
+
+    @property
+    def collection(self) -> str | None:
+        """The catalog's collection that its publications are items of; None: not catalogued."""
+        return self._collection or (
+            self.dataset.name if isinstance(self.dataset, Dataset) else None
+        )
 
     @property
     def independent(self) -> bool:
@@ -253,6 +352,8 @@ class Pipeline:
     def is_async(self) -> bool:
         """Does any handler ahead of the commit need the event loop?"""
         steps = [*self.validators, *(r.step for r in self.row_steps), *self.transforms]
+        if self.item_step is not None:
+            steps.append(self.item_step.step)
         return any(s.is_async for s in steps)
 
     def code_digest(self) -> bytes:
@@ -263,11 +364,16 @@ class Pipeline:
             *(r.step for r in self.row_steps),
             *self.transforms,
             *(a.step for a in self.applies),
+            *(a.undo for a in self.applies if a.undo is not None),
         ]
-        for step in steps:
-            digest.update(step.name.encode() + b"\0")
-            code = code_of(step.function) if step.contract is None else step.contract.digest
-            digest.update(code.encode() + b"\0")
+        written = [(step.name, _content(step)) for step in steps]
+        if (described := self.item_step) is not None:
+            written.append((described.step.name, _content(described.step)))
+            if described.of is not None:
+                written.append(("item=", code_of(described.of)))
+        for name, content in written:
+            digest.update(name.encode() + b"\0")
+            digest.update(content.encode() + b"\0")
         return digest.digest()
 
     def declared(self) -> dict[str, Any]:
@@ -282,13 +388,23 @@ class Pipeline:
             "retries_per_second": self.retries_per_second,
             "sources": [s.name for s in self.sources],
             "rows": [
-                {"table": r.table.label, "key": list(r.table.key), "handler": r.step.name}
+                {
+                    "table": r.table.label,
+                    "key": list(r.table.key),
+                    "handler": r.step.name,
+                    "columns": [asdict(column) for column in r.table.columns],
+                }
                 for r in self.row_steps
             ],
             "transforms": [s.name for s in self.transforms],
-            "applies": [a.step.name for a in self.applies],
+            "applies": [
+                {"handler": a.step.name, "undo": None if a.undo is None else a.undo.name}
+                for a in self.applies
+            ],
             "validators": [s.name for s in self.validators],
             "contracts": [s.contract.declared() for s in self.validators if s.contract],
+            "collection": self.collection,
+            "item": None if self.item_step is None else self.item_step.step.name,
         }
 
     def _step(
@@ -330,3 +446,21 @@ class Pipeline:
 def _unsure(value: object) -> object:
     """Whatever the types say, an author may have given anything."""
     return value
+
+
+def _content(step: Step) -> str:
+    """What a step does: its code, or what its contract demands."""
+    return code_of(step.function) if step.contract is None else step.contract.digest
+
+
+def _first_annotation(function: Any) -> str:
+    """What a handler's first parameter is said to be, as `module.Name` where that is a class."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters
+    except Exception:  # a name that only the type checker imports
+        parameters = inspect.signature(function).parameters
+    said: object = next(iter(parameters.values())).annotation
+    if isinstance(said, type):
+        # Where a package keeps a class is its own business; what it is imported from is public.
+        return f"{said.__module__.partition('.')[0].partition('_')[0]}.{said.__qualname__}"
+    return said if isinstance(said, str) else ""
