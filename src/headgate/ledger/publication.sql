@@ -44,7 +44,7 @@ BEGIN
                  unnest(predecessors) AS predecessor, unnest(headgate.spread(gone, many)) AS removed,
                  unnest(headgate.spread(named, many)) AS artifacts) AS t;
     RETURN lost;
-END $$ SET enable_seqscan = off SET enable_mergejoin = off;
+END $$ SET enable_seqscan = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- name: see
 -- These changes brought the same bytes: the head has seen them.

@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -134,14 +134,16 @@ class ScratchDatabase(Database):
             self._undoing = False
 
     @asynccontextmanager
-    async def transaction(self, *, idle_seconds: float = IDLE_SECONDS) -> AsyncGenerator[Link]:
+    async def transaction(
+        self, *, idle_seconds: float = IDLE_SECONDS, first: Sequence[str] = ()
+    ) -> AsyncGenerator[Link]:
         if not self._undoing:
-            async with super().transaction(idle_seconds=idle_seconds) as link:
+            async with super().transaction(idle_seconds=idle_seconds, first=first) as link:
                 yield link
             return
         async with self.connection() as link:
-            await link.execute("BEGIN")
             try:
+                await link.execute("; ".join(("BEGIN", *first)))
                 yield link
                 await link.execute("SET CONSTRAINTS ALL IMMEDIATE")
             finally:
