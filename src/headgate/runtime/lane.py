@@ -256,7 +256,7 @@ class Lane:
 
     async def _commit(self, at_work: _InCommit) -> None:
         """Gather what is ready and settle it. A lone entry does not wait for company."""
-        most = self._tuning.batch_max
+        most = max(1, self._tuning.batch_max // len(self._committers))  # so that all have some
         while True:
             await self.crew.ready.wait()
             batch = self.crew.take(most)
