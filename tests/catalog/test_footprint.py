@@ -243,11 +243,11 @@ def test_the_media_type_or_the_name_tells_what_a_file_is(
 
 
 def parquet(geo: dict[str, Any] | None, table: pa.Table | None = None) -> Footprint:
-    table = pa.table({"geometry": [b"x", b"y"]}) if table is None else table
+    written = table or pa.table({"geometry": [b"x", b"y"]})
     if geo is not None:
-        table = table.replace_schema_metadata({"geo": json.dumps(geo)})
+        written = written.replace_schema_metadata({"geo": json.dumps(geo)})
     sink = io.BytesIO()
-    pq.write_table(table, sink)
+    pq.write_table(written, sink)
     return footprint([located(sink.getvalue(), "file:///a.parquet")])
 
 
