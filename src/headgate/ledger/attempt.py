@@ -107,6 +107,11 @@ class Attempt:
                     f"{by} made an artifact whose {what} cannot be stored: {text!a}",
                     hint="use text without NUL characters and without lone surrogates",
                 )
+        if artifact.name == "data":
+            raise EffectRefused(
+                f"{by} made an artifact called 'data'",
+                hint="that is what the object itself is called; choose another name",
+            )
         self.artifacts = self.artifacts or []
         if any(a["name"] == artifact.name for a in self.artifacts):
             raise EffectRefused(f"{by} made two artifacts called {artifact.name!r}")
