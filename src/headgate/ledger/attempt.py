@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -40,6 +41,13 @@ _BACK = {True: _end(Status.WAITING), False: _end(Status.RECEIVED)}
 _FENCED = _end(Status.FENCED)
 
 
+@lru_cache(4096)
+def _told(*steps: str | int) -> str:
+    """Steps and their milliseconds since the claim. Attempts of a batch hardly differ in them."""
+    pairs = zip(steps[::2], steps[1::2], strict=True)
+    return " ".join(f"{step}:{milliseconds}" for step, milliseconds in pairs)
+
+
 def database_now(claim: Claim, began: float) -> datetime:
     """The database's clock, as far as we know it: its time at the claim, and what passed since."""
     return claim.claimed_at + timedelta(seconds=time.monotonic() - began)
@@ -68,7 +76,7 @@ class Attempt:
     retired = False  # the source took it away; what was published stays readable
     publication: Publication | None = None
     preview: str | None = None
-    steps = "claimed:0"
+    steps: tuple[str | int, ...] = ("claimed", 0)
     staged = False
     ended = False  # durably; an outage later in its batch does not end it again
     lost = False  # the lease was: nothing of this was kept
@@ -80,7 +88,7 @@ class Attempt:
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""
-        self.steps += f" {step}:{int((time.monotonic() - self.began) * 1000)}"
+        self.steps += (step, int((time.monotonic() - self.began) * 1000))
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:
@@ -152,6 +160,10 @@ class Attempt:
             before = self.added or {}
             self.added = {**before, table: before.get(table, frozenset()) | added}
 
+    def describe(self, item: Item) -> None:
+        """What a catalog will say of it."""
+        self.item = item
+
     def give_up(self, error: BaseException) -> None:
         """Its failure could not even be judged: a person has to look, and nothing is published."""
         kind = type(error).__name__
@@ -194,11 +206,12 @@ class Attempt:
         elapsed = int((time.monotonic() - self.began) * 1000)
         steps, shown = self.steps, None
         for step in last:
-            steps += f" {step}:{elapsed}"
+            steps += (step, elapsed)
         if end is _FINALIZED and (p := self.publication) is not None:
             shown = published(p.content, p.effect, p.artifacts, p.removed)
         doc = kept_json(facts) if facts else None
-        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
+        told = _told(*steps)
+        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, told, doc, shown)
 
     def _ending(
         self,

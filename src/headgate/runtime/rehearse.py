@@ -159,7 +159,7 @@ class _Rehearsed(Path):
 
     async def end(self, attempt: Attempt, db: ScratchDatabase) -> Verdict:
         """Stage and settle; how the attempt would have ended."""
-        await self.stage([attempt])
+        await self.stager.stage([attempt])
         with db.undoing():
             await self.settler.settle([attempt])
         return attempt.verdict
