@@ -230,25 +230,23 @@ async def test_a_handler_may_return_an_item_of_its_own(world: World) -> None:
     assert (await rows(world))[part.id][1] == "(182,-15),(178,-20)"
 
 
-REFUSED: list[tuple[Any, str]] = (
-    [
-        (7, "returned a int"),
-        ({"id": "a/b"}, "cannot be called 'a/b'"),
-        ({"id": "field.v2"}, "cannot be called 'field.v2'"),
-        ({"collection": "clay"}, "says collection 'clay', and it is in 'soil'"),
-        ({"geometry": {"type": "Point", "coordinates": [2600000, 1200000]}}, "are no degrees"),
-        ({"geometry": {"type": "Circle"}}, "geometry or bbox cannot be used"),
-        ({"bbox": [1, 2, 3]}, "four numbers"),
-        ({"properties": {"datetime": "yesterday"}}, "datetime is 'yesterday'"),
-        ({"properties": {"start_datetime": "2026-01-01T00:00:00Z"}}, "half a time"),
-        ({"properties": {"a": object()}}, "cannot be written as JSON"),
-        ({"properties": None}, "properties is a NoneType"),
-        ({"properties": {"a": "x" * 2_000_000}}, "1024 KiB is the most"),
-        ({"assets": {"photo": {}}}, "asset 'photo' has no href"),
-        ({"links": ["https://example.org"]}, "link is a str"),
-        (ValueError("no such field"), "ValueError: no such field"),
-    ],
-)
+REFUSED: list[tuple[Any, str]] = [
+    (7, "returned a int"),
+    ({"id": "a/b"}, "cannot be called 'a/b'"),
+    ({"id": "field.v2"}, "cannot be called 'field.v2'"),
+    ({"collection": "clay"}, "says collection 'clay', and it is in 'soil'"),
+    ({"geometry": {"type": "Point", "coordinates": [2600000, 1200000]}}, "are no degrees"),
+    ({"geometry": {"type": "Circle"}}, "geometry or bbox cannot be used"),
+    ({"bbox": [1, 2, 3]}, "four numbers"),
+    ({"properties": {"datetime": "yesterday"}}, "datetime is 'yesterday'"),
+    ({"properties": {"start_datetime": "2026-01-01T00:00:00Z"}}, "half a time"),
+    ({"properties": {"a": object()}}, "cannot be written as JSON"),
+    ({"properties": None}, "properties is a NoneType"),
+    ({"properties": {"a": "x" * 2_000_000}}, "1024 KiB is the most"),
+    ({"assets": {"photo": {}}}, "asset 'photo' has no href"),
+    ({"links": ["https://example.org"]}, "link is a str"),
+    (ValueError("no such field"), "ValueError: no such field"),
+]
 
 
 async def test_an_item_that_cannot_be_shown_is_refused(world: World) -> None:
