@@ -25,7 +25,8 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
-from headgate.catalog.describe import hand, look
+from headgate.catalog.describe import describing
+from headgate.catalog.footprint import Located
 from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
@@ -37,8 +38,10 @@ from headgate.ledger.stage import Stager
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import REFUSED
+from headgate.model.envelope import REFUSED, Envelope
+from headgate.model.facts import File, Item, media_type
 from headgate.model.identity import EffectKey, is_newer
+from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
@@ -59,7 +62,6 @@ from headgate.model.verdict import (
 from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
 from headgate.telemetry.log import get_logger
-from headgate.telemetry.mask import Masker
 
 log = get_logger("headgate.path")
 
@@ -201,8 +203,8 @@ class Path:
         else:
             for step in self.declared.transforms:
                 yield step, partial(self._artifacts, attempt, step)
-        if (collection := self.declared.collection) is not None:
-            yield from self._describe(attempt, collection)
+        if self.declared.collection is not None:
+            yield from self._describe(attempt)
         reached(Point.HANDLED)
         return FINALIZED
 
@@ -308,20 +310,20 @@ class Path:
                 spool.write(chunk)
             attempt.made(artifact, spool, step.name)
 
-    def _describe(self, attempt: Attempt, collection: str) -> Generator[Asked, None, None]:
+    def _describe(self, attempt: Attempt) -> Generator[Asked, None, None]:
         """Make it an item of its catalog: as it is found, then as the handler would have it."""
-        declared, obj = self.declared.item_step, attempt.object
-        assert obj is not None, "a removal is not described"
-        artifacts, spools = attempt.artifacts or (), attempt.spools or {}
-        with checking("item" if declared is None else declared.step.name, "item"):
-            # A step like any other: it reads files, and may take its time.
-            found = partial(look, collection, declared, obj, artifacts, spools)
-            yield Step(found, "item", False, 0), attempt.describe
-            # A revert brings back what was said then, whatever the handler would say now.
-            if declared is None or attempt.item is None or attempt.claim.reverts is not None:
-                return
-            step, read = hand(declared, attempt.item, obj, artifacts)
-            yield step, lambda given: attempt.describe(read(given))
+        assert attempt.object is not None, "only objects are described"
+
+        def take(item: Item) -> None:
+            attempt.item = item
+
+        # A revert brings back what was said then, whatever the handler would say now.
+        restored = attempt.claim.reverts is not None
+        envelope = attempt.object.envelope
+        files = _located(attempt.object, envelope, attempt)
+        yield from describing(
+            self.declared, attempt.object, envelope.item, files, take, restored=restored
+        )
 
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
@@ -431,6 +433,19 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
             slice_ = []
     if slice_:
         await in_thread(take, slice_)
+
+
+def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:
+    """The files of this attempt and where they lie: the object, then its artifacts."""
+    kind = media_type(obj.uri, envelope.content_type)
+    files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
+    for artifact in attempt.artifacts or ():
+        file = File(**artifact)
+        spool = (attempt.spools or {}).get(bytes.fromhex(file.digest))
+        if spool is not None:  # what a revert brings back is in the store
+            at = spool.path
+            files.append(Located(file, file.name, partial(at.open, "rb"), partial(FilePath, at)))
+    return files
 
 
 def _nothing(_: Any) -> None:

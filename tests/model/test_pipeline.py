@@ -311,7 +311,9 @@ def test_a_declaration_can_be_kept_without_its_code():
     p.apply(takes_all)
     kept = p.declared()
     assert kept["sources"] == ["in"]
-    assert kept["rows"] == [{"table": "reading", "key": ["station"], "handler": "takes_two"}]
+    (rows,) = kept["rows"]
+    assert (rows["table"], rows["key"], rows["handler"]) == ("reading", ["station"], "takes_two")
+    assert rows["columns"][0] == {"name": "station", "type": "text", "nullable": False}
     assert kept["validators"] == ["takes_one"]
     assert kept["applies"] == [{"handler": "takes_all", "undo": None}]
     assert kept["retry"]["trigger"] == "cron"

@@ -212,9 +212,8 @@ async def test_a_handler_may_return_an_item_of_its_own(world: World) -> None:
     async def describe(item: dict[str, Any], obj: hg.Object) -> Any:
         if obj.name == "whole":
             square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
-            return pystac.Item(
-                "field-7", square, None, None, {"a": 1}, start_datetime=start, end_datetime=end
-            )
+            times: dict[str, Any] = {"start_datetime": start, "end_datetime": end}
+            return pystac.Item("field-7", square, None, None, {"a": 1}, **times)
         return {"bbox": [178, -20, -178, -15], "properties": {"b": 2}}
 
     await world.receive(p, change("whole", "1"), change("part", "2"))

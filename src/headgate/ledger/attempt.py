@@ -160,10 +160,6 @@ class Attempt:
             before = self.added or {}
             self.added = {**before, table: before.get(table, frozenset()) | added}
 
-    def describe(self, item: Item) -> None:
-        """What a catalog will say of it."""
-        self.item = item
-
     def give_up(self, error: BaseException) -> None:
         """Its failure could not even be judged: a person has to look, and nothing is published."""
         kind = type(error).__name__

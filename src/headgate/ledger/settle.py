@@ -222,7 +222,7 @@ class Settler:
         ]
         await publication.see(link, same)
         using = [s for s in live if s.objects and isinstance(s.verdict, (Finalized, Quarantine))]
-        wanted = {s.claim.id: s.objects or () for s in using}
+        wanted = {s.claim.id: _referred(s) for s in using}
         kept = await object.keep(link, self._at.store, [o for w in wanted.values() for o in w])
         gone = {e for e, w in wanted.items() if any(digest not in kept for digest, _ in w)}
         if gone:
@@ -320,6 +320,14 @@ def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
         )
         for s in ready
     ]
+
+
+def _referred(attempt: Attempt) -> list[tuple[bytes, int]]:
+    """The objects that its end refers to: of what is set aside, only the input."""
+    staged = attempt.objects or []
+    if isinstance(attempt.verdict, Finalized):
+        return staged
+    return [(digest, generation) for digest, generation in staged if digest == attempt.content]
 
 
 def _restore(batch: list[Attempt], verdicts: list[Verdict]) -> None:

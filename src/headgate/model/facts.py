@@ -11,12 +11,16 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from msgspec import structs
 
 from .dataset import Dataset
 from .envelope import Envelope
+from .mask import mask, mask_uri
+from .output import output
 
 Outcome = Literal["finalized", "skipped", "quarantined", "waiting", "received", "fenced"]
 BYTES = "application/octet-stream"
@@ -101,6 +105,7 @@ class Version:
 
     `entry` is its publication's number, `run` the attempt that published it. `removed` says that
     the source took the object away; `retired`, that what was published stays readable all the same.
+    `inline` says that the object came inside its message: the ledger has its bytes, not the store.
     """
 
     entry: int
@@ -113,6 +118,7 @@ class Version:
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     removed: bool = False
     retired: bool = False
+    inline: bool = False
 
     @property
     def files(self) -> tuple[File, ...]:
@@ -174,6 +180,18 @@ class Facts:
         """The dataset it belongs to, if its pipeline has one."""
         declared = self.declared.get("dataset")
         return None if declared is None else Dataset.restore(declared)
+
+    @cached_property
+    def shown(self) -> Mapping[str, Any]:
+        """What came, as records show it: without its bytes, and without what must not be read."""
+        told = self.envelope
+        bare = structs.replace(
+            told,
+            data=None,
+            event_time=told.event_time.astimezone(UTC),
+            received_at=told.received_at.astimezone(UTC),
+        )
+        return {**cast("dict[str, Any]", mask(output(bare))), "uri": mask_uri(told.uri)}
 
     @property
     def started_at(self) -> datetime:

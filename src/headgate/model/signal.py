@@ -77,7 +77,10 @@ OUTAGE = Signal(
     "headgate_ledger_outages_total", "counter", "Times a process found the ledger away.", ()
 )
 COLLECTED = Signal(
-    "headgate_objects_collected_total", "counter", "Unreferenced staged objects removed.", ()
+    "headgate_objects_collected_total", "counter", "Objects removed that nothing refers to.", ()
+)
+COLLECTED_BYTES = Signal(
+    "headgate_bytes_collected_total", "counter", "Bytes removed that nothing refers to.", ()
 )
 SCAN_SECONDS = Signal(
     "headgate_scan_seconds", "histogram", "How long a source took to look for changes.", ("source",)
@@ -90,8 +93,8 @@ REQUESTS = Signal(
 )
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, RETRIES, DEAD, SETTLED,
-    FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS,
-    REQUESTS,
+    FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
+    SCAN_SECONDS, REQUESTS,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]
