@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.world import World
 
+from headgate.ledger import facts
 from headgate.runtime import inline
 from headgate.runtime.load import load
 
@@ -76,6 +77,21 @@ async def test_directory(world: World, monkeypatch: pytest.MonkeyPatch):
     (example.folder / "incoming/broken.csv").write_text(fixed)
     await example.again()
     assert await world.count("reading") == 4
+
+
+async def test_contracts(world: World, monkeypatch: pytest.MonkeyPatch):
+    """One file meets its contract, one does not; what every check said of both is kept."""
+    example = Example("contracts", world, monkeypatch)
+    said = example.up()
+    assert "soil            2   2" in said
+    assert "1 × soil: contract" in said
+    assert await world.count("soil_reading") == 2
+    told = {f.envelope.uri[-14:]: f.checks for f in await facts.page(world.db, [1], 0, 100)}
+    assert [(c.name, c.examined, c.failed) for c in told["tuesday.ndjson"]] == [
+        ("soil", 3, 3),
+        ("plots", 3, 1),
+    ]
+    assert all(c.passed for c in told["/monday.ndjson"])
 
 
 async def test_own_source(world: World, monkeypatch: pytest.MonkeyPatch):
