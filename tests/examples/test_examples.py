@@ -117,3 +117,17 @@ async def test_schedule(world: World, monkeypatch: pytest.MonkeyPatch):
     minutes = await world.rows("SELECT minutes, until - since FROM report ORDER BY until")
     assert minutes == [(5, timedelta(minutes=5))] * len(minutes)
     assert len(minutes) in (3, 4)  # one more may have ended meanwhile
+
+
+async def test_catalog(world: World, monkeypatch: pytest.MonkeyPatch):
+    """Two fields are found where they lie; one that is moved is the same item elsewhere."""
+    example = Example("catalog", world, monkeypatch)
+    assert "soil            2   2" in example.up()
+    south = "SELECT item FROM headgate.item WHERE bbox && box '(7,46),(8,46.93)'"
+    assert south in example.page
+    assert await world.rows(south) == [("south",)]
+    north = example.folder / "fields/north.geojson"
+    north.write_text(north.read_text().replace("46.9", "46.8"))
+    await example.again()
+    assert sorted(await world.rows(south)) == [("north",), ("south",)]
+    assert await world.count("headgate.publication") == 3
