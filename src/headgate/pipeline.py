@@ -47,6 +47,7 @@ from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
 from headgate.model.revert import restored_artifacts, restored_content
 from headgate.model.rows import CHUNK, Encoder
+from headgate.model.validation.outcomes import Outcomes, verdict_of
 from headgate.model.verdict import (
     Finalized,
     Quarantine,
@@ -191,9 +192,8 @@ class Path:
         verdict = self._digest(attempt)
         if verdict is not None:
             return verdict
-        for step in self.declared.validators:
-            with checking(step.name):
-                yield step, _nothing
+        if self.declared.validators:
+            yield from self._validate(attempt)
         attempt.reach("validated", Point.VALIDATED)
         for declared, encoder in self._encoders:
             attempt.count(encoder.label, 0)
@@ -295,6 +295,26 @@ class Path:
         if head is not None and not head.removed and head.content == attempt.content:
             return Skipped("unchanged")
         return None
+
+    def _validate(self, attempt: Attempt) -> Generator[Asked]:
+        """Ask every check, so that a reader has all they say, and then fail if one did."""
+        said = attempt.checks = Outcomes(
+            self._masker.text, everything=self.declared.dataset is not None
+        )
+        failures: list[Exception] = []
+        for step in self.declared.validators:
+            try:
+                with checking(step.name):
+                    yield step, partial(said.take, step.name)
+            except Exception as error:
+                if self._is_in_the_way(error.__cause__):
+                    raise  # a thread asks them all again
+                said.raised(step.name, error)
+                failures.append(error)
+            else:
+                failures += said.ended(step.name)
+        if failures:
+            raise verdict_of(failures)
 
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
         label = encoder.label
@@ -446,7 +466,3 @@ def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]
             at = spool.path
             files.append(Located(file, file.name, partial(at.open, "rb"), partial(FilePath, at)))
     return files
-
-
-def _nothing(_: Any) -> None:
-    """What a validator gives back."""

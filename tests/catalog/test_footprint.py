@@ -333,10 +333,14 @@ def test_an_image_without_a_place_says_so(tmp_path: Path) -> None:
 
 def test_a_raster_that_names_an_address_is_not_followed(tmp_path: Path) -> None:
     """Only one format is read, whatever the bytes pretend to be."""
-    vrt = b'<VRTDataset rasterXSize="1" rasterYSize="1"><SRS>EPSG:4326</SRS></VRTDataset>'
-    assert "cannot be read" in (
-        footprint([located(vrt, "file:///a.tif", None, tmp_path)]).note or ""
+    vrt = (
+        b'<VRTDataset rasterXSize="4" rasterYSize="4"><SRS>EPSG:4326</SRS>'
+        b"<GeoTransform>8, 0.25, 0, 48, 0, -0.25</GeoTransform>"
+        b'<VRTRasterBand dataType="Byte" band="1"/></VRTDataset>'
     )
+    disguised = footprint([located(vrt, "file:///a.tif", None, tmp_path)])
+    assert disguised.bbox is None
+    assert "cannot be read" in (disguised.note or "")
 
 
 def test_the_first_file_with_a_place_counts() -> None:

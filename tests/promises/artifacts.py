@@ -84,6 +84,7 @@ async def test_the_same_bytes_under_two_names_are_stored_once(world: World) -> N
         (7, "returned a int"),
         ({"a": 7}, "'a' is a int"),
         ([{"a": b"1"}, {"a": b"2"}], "two artifacts called 'a'"),
+        ([{"data": b"1"}], "an artifact called 'data'"),
     ],
 )
 async def test_a_transform_that_gives_back_something_else_is_told_so(

@@ -225,7 +225,7 @@ async def test_whoever_wants_the_bytes_again_has_them(world: World, how: str) ->
         attempt = path.begin(claim)
         path.prepare(attempt)
         if how == "finalizes":
-            await path.stage([attempt])
+            await path.stager.stage([attempt])
         race = Race(step, path, attempt, how)
         await race.collect(world)
         await race.over()
@@ -275,7 +275,7 @@ class Race:
 
     async def _go(self) -> None:
         if self._how != "finalizes":
-            await self._path.stage([self._attempt])
+            await self._path.stager.stage([self._attempt])
         if self._how != "stages":
             await self._path.settle([self._attempt])
 
@@ -443,7 +443,7 @@ async def test_a_commit_whose_end_is_unknown_costs_no_live_object(world: World) 
             (claim,) = await world.claim(path, await world.worker())
             attempt = path.begin(claim)
             path.prepare(attempt)
-            await path.stage([attempt])
+            await path.stager.stage([attempt])
             between.lose = b"finalize"
             settling = asyncio.create_task(path.settle([attempt]))
             while not settling.done():

@@ -18,6 +18,7 @@ from headgate.model.identity import EffectKey
 from headgate.model.kept import kept_json
 from headgate.model.object import Artifact, Object
 from headgate.model.ports import Chunks, Spool
+from headgate.model.validation.outcomes import Outcomes
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 
 from .gate import Claim
@@ -68,6 +69,7 @@ class Attempt:
     counts: dict[str, int] | None = None
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
+    checks: Outcomes | None = None
     facts: dict[str, Any] | None = None
     item: Item | None = None  # what a catalog says of it
     objects: list[tuple[bytes, int]] | None = None
@@ -105,6 +107,11 @@ class Attempt:
                     f"{by} made an artifact whose {what} cannot be stored: {text!a}",
                     hint="use text without NUL characters and without lone surrogates",
                 )
+        if artifact.name == "data":
+            raise EffectRefused(
+                f"{by} made an artifact called 'data'",
+                hint="that is what the object itself is called; choose another name",
+            )
         self.artifacts = self.artifacts or []
         if any(a["name"] == artifact.name for a in self.artifacts):
             raise EffectRefused(f"{by} made two artifacts called {artifact.name!r}")
@@ -228,6 +235,8 @@ class Attempt:
     def _said(self) -> dict[str, Any]:
         """What the journal says about this attempt."""
         said = self.facts or {}
+        if self.checks is not None and (told := self.checks.told()):
+            said = {**said, "checks": told}
         return {"rows": self.counts, **said} if self.counts else said
 
     def _published(self) -> dict[str, Any]:

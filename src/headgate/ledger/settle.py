@@ -23,7 +23,7 @@ from headgate.errors import LedgerUnavailable
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.pipeline import ApplyStep
-from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
+from headgate.model.signal import BATCH, CHECKS, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
@@ -299,6 +299,10 @@ class Settler:
             emit(RETRIES, n, reason=reason)
         if len(ended) < len(batch):
             emit(FENCED, len(batch) - len(ended), pipeline=self._name)
+        checks = (s.checks for s in batch if s.checks is not None and not s.lost)
+        said = Counter(one for outcomes in checks for one in outcomes.counted)
+        for (check, outcome), n in said.items():
+            emit(CHECKS, n, pipeline=self._name, check=check, outcome=outcome)
 
 
 def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:

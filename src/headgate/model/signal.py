@@ -47,6 +47,12 @@ UNACKNOWLEDGED = Signal(
 STAGE_SECONDS = Signal(
     "processing_latency_seconds", "histogram", "How long a stage of the path took.", ("stage",)
 )
+CHECKS = Signal(
+    "headgate_checks_total",
+    "counter",
+    "Declared checks that were asked, by what they said: passed, failed, retried.",
+    ("pipeline", "check", "outcome"),
+)
 RETRIES = Signal(
     "retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",)
 )
@@ -92,8 +98,8 @@ REQUESTS = Signal(
     ("door", "verdict"),
 )
 SIGNALS: tuple[Signal, ...] = (
-    RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, RETRIES, DEAD, SETTLED,
-    FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
+    RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS, RETRIES, DEAD,
+    SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
     SCAN_SECONDS, REQUESTS,
 )  # fmt: skip
 

@@ -33,6 +33,7 @@ from headgate.errors import LedgerRefused, UsageError
 from headgate.ledger import call, gate, inbox
 from headgate.ledger import worker as workers
 from headgate.ledger.gate import Claim
+from headgate.model.facts import Check
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Chunks, Noticed
 from headgate.model.verdict import Quarantine, Release, Retry, Verdict
@@ -87,6 +88,7 @@ class Rehearsal:
     raised: BaseException | None = None
     at: str | None = None
     missing: str | None = None
+    checks: list[Check] = field(default_factory=list[Check])
     rows: list[Rows] = field(default_factory=list[Rows])
     artifacts: list[Made] = field(default_factory=list[Made])
     calls: list[str] = field(default_factory=list[str])
@@ -259,6 +261,7 @@ async def _prepare(path: Path, attempt: Attempt, tuning: Tuning) -> None:
 def _tell_effects(told: Rehearsal, attempt: Attempt, rows: int) -> None:
     if attempt.object is not None:
         told.size, told.digest = attempt.object.size, attempt.object.digest
+    told.checks = [] if attempt.checks is None else attempt.checks.said
     made = attempt.rows or {}
     told.rows = [
         Rows(table, count, list(itertools.islice(_decoded(made.get(table, [])), rows)))

@@ -1,9 +1,12 @@
 -- Bytes that no publication needs any more go; that they were there, and when they went, stays.
 
--- Which bytes each publication refers to: its content unless it is a removal, and its artifacts. What
--- came inside its message is named too, though no store has it.
+-- Which bytes each publication refers to: its content unless it is a removal that leaves nothing, and
+-- its artifacts. What came inside its message is named too, though no store has it.
 CREATE VIEW headgate.reference AS
-SELECT p.entry, p.successor, p.content AS digest FROM headgate.publication p WHERE NOT p.removed
+SELECT p.entry, p.successor, p.content AS digest FROM headgate.publication p
+WHERE NOT p.removed OR (SELECT convert_from(j.doc, 'UTF8')::json ->> 'retired' = 'true'
+                        FROM headgate.journal j
+                        WHERE j.entry = p.entry AND j.outcome = 'finalized' LIMIT 1)
 UNION ALL
 SELECT a.entry, a.successor, CASE WHEN a.digest ~ '^[0-9a-f]{64}$' THEN decode(a.digest, 'hex') END
 FROM (SELECT p.entry, p.successor,
