@@ -46,7 +46,7 @@ class Plan:
 
 async def plan(db: Database, entry: int, *, to: int | None = None) -> Plan:
     """What reverting this publication would do. Raises `UsageError` where it cannot be done."""
-    async with db.transaction() as link:
+    async with db.connection() as link:
         return (await _plan(link, entry, to))[0]
 
 
