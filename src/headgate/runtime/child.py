@@ -88,6 +88,7 @@ class Child:
                 "deadline_seconds": p.deadline_seconds,
                 "sources": len(p.sources),
                 "pushed": any(isinstance(s, Pushed) for s in p.sources),
+                "catalogued": p.dataset is not None,
             }
             for p in pipelines
         ]

@@ -49,6 +49,7 @@ class Known:
     deadline_seconds: float | None
     sources: int
     pushed: bool
+    catalogued: bool
 
 
 async def up(
@@ -65,7 +66,8 @@ async def up(
 ) -> list[gate.Resting]:
     """Run everything until stopped, or until idle; what stays to be done.
 
-    With `serve_only`, only webhooks and pushes are taken in: others watch and work.
+    With `serve_only`, webhooks and pushes are taken in and the catalog is served, which needs no
+    pipeline at all: others watch and work.
 
     Raises `UsageError` when the pipelines or the database cannot be used as they are.
     """
@@ -103,6 +105,7 @@ class Supervisor:
         self._changed = asyncio.Event()
         self._unburied: list[Started] = []
         self._pause = NEVER_TIGHT_SECONDS[0]
+        self._targets = targets
         self._brood = Brood(
             targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set
         )
@@ -155,22 +158,25 @@ class Supervisor:
         child.close()
         if self._fatal is not None:
             raise self._fatal
-        if not self._pipelines:
+        if not self._pipelines and self._targets:
             raise PipelineError(
                 "the pipelines could not be imported: their process died",
                 hint="import the file with python itself and look at what it prints",
             )
 
     def _start_all(self) -> None:
+        if self.serve_only:
+            asked = any(p.pushed or p.catalogued for p in self._pipelines)
+            if not asked and self._targets:
+                raise PipelineError(
+                    "none of these pipelines is called by others, and none is catalogued",
+                    hint="Give one a source: sources=[hg.Webhook(...)], or hg.Push. Or a dataset."
+                    " `headgate serve` alone serves the catalog.",
+                )
+            self._brood.start("serve")
+            return
         if any(p.pushed for p in self._pipelines):
             self._brood.start("serve")
-        elif self.serve_only:
-            raise PipelineError(
-                "none of these pipelines is called by others",
-                hint="Give one a source: sources=[hg.Webhook(...)], or hg.Push.",
-            )
-        if self.serve_only:
-            return
         if any(p.sources for p in self._pipelines):
             self._brood.start("watch")
         else:

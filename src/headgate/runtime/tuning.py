@@ -29,6 +29,8 @@ class Tuning:
     serve_host: str = "127.0.0.1"
     serve_port: int = 8420
     serve_rate: int = 500
+    serve_url: str = ""
+    serve_origins: str = ""
     backlog_max: int = 100_000
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0

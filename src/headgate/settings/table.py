@@ -253,6 +253,22 @@ class Settings:
     serve_rate: int = setting(
         500, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
     )
+    serve_url: str = setting(
+        "",
+        "Where readers reach the STAC API, as in `https://data.example`, when something stands in "
+        "front of it. Its links begin with this.",
+        matching(r"(https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?)?", "an http:// or https:// address"),
+        shown="as the caller addressed us",
+    )
+    serve_origins: str = setting(
+        "",
+        "Whose pages may read the STAC API in a browser: origins separated by commas, as in "
+        "`https://browser.example`, or `*`.",
+        matching(
+            r"(\*|https?://[^\s/,]+(\s*,\s*https?://[^\s/,]+)*)?", "origins, or * for everyone's"
+        ),
+        shown="nobody's",
+    )
     crash_at: str = setting(
         "",
         "Kill a worker when it reaches this point of the path, the n-th time.",

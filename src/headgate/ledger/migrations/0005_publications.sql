@@ -6,6 +6,10 @@ ALTER TABLE headgate.entry ADD COLUMN reverts bigint, ADD COLUMN restores bigint
     ADD CHECK (restores IS NULL OR reverts IS NOT NULL);
 CREATE INDEX entry_reverts ON headgate.entry (reverts) WHERE reverts IS NOT NULL;
 
+-- Which declaration of a pipeline holds: the one that was registered last, also when it is an older one
+-- that was brought back. Who may read what it publishes hangs on it.
+ALTER TABLE headgate.deployment ADD COLUMN registered_at timestamptz NOT NULL DEFAULT clock_timestamp();
+
 -- Records tell what a pipeline declared, and what it ran on, when it ran: to declare something else is
 -- another deployment, and changes nothing about what earlier ones did.
 ALTER TABLE headgate.deployment DROP CONSTRAINT deployment_pipeline_version_code_params_key;
@@ -24,8 +28,12 @@ CREATE TABLE headgate.item (
     bbox       box,
     retired    boolean NOT NULL DEFAULT false) WITH (fillfactor = 90);
 CREATE INDEX item_name ON headgate.item (collection, item, entry);
-CREATE INDEX item_when ON headgate.item (starts, ends);
-CREATE INDEX item_where ON headgate.item USING gist (bbox) WHERE bbox IS NOT NULL;
+CREATE INDEX item_whose ON headgate.item (pipeline, collection);
+-- An interval meets another one where neither ends before the other begins: no order of starts finds
+-- that. A search for a place mostly has a time too, and either may be the rare one.
+CREATE INDEX item_when ON headgate.item USING gist (tstzrange(starts, ends, '[]'));
+CREATE INDEX item_where ON headgate.item USING gist (bbox, tstzrange(starts, ends, '[]'))
+    WHERE bbox IS NOT NULL;
 
 -- How far the files beside the data have been written, by store. It moves after they are durable.
 CREATE TABLE headgate.projection (
