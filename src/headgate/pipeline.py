@@ -18,7 +18,7 @@ import hashlib
 import inspect
 import random
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -27,6 +27,7 @@ from typing import Any
 
 from headgate import errors
 from headgate.ledger import object as objects
+from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
@@ -41,6 +42,7 @@ from headgate.model.identity import EffectKey, is_newer
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
+from headgate.model.revert import restored_artifacts, restored_content
 from headgate.model.rows import CHUNK, Encoder
 from headgate.model.verdict import (
     Finalized,
@@ -63,6 +65,7 @@ log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
 KEEPERS = 8
+COPY_BYTES = 1 << 20
 UNREADABLE = "Ask its sender to send it right, and discard this one."
 # A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
 Asked = tuple[Step, Callable[[Any], None]]
@@ -100,6 +103,7 @@ class Path:
         self._effect_key = EffectKey(
             pipeline=declared.name, version=declared.version, params=declared.params_digest
         )
+        self._takes_back = any(a.undo is not None for a in declared.applies)
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
         self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
@@ -191,14 +195,20 @@ class Path:
         for declared, encoder in self._encoders:
             attempt.count(encoder.label, 0)
             yield declared.step, partial(self._rows, attempt, encoder)
-        for step in self.declared.transforms:
-            yield step, partial(self._artifacts, attempt, step)
+        if attempt.claim.reverts is not None:
+            attempt.restore(restored_artifacts(attempt.claim.envelope()))
+        else:
+            for step in self.declared.transforms:
+                yield step, partial(self._artifacts, attempt, step)
         reached(Point.HANDLED)
         return FINALIZED
 
     def _arrive(self, attempt: Attempt, verdict: Verdict) -> None:
         # Not by the way itself: a thread that ran out of time may still be walking it.
         if verdict is FINALIZED:
+            claim = attempt.claim
+            gone = claim.removed and claim.reverts is None
+            attempt.retired = gone and self.declared.removed == "retire"
             attempt.publish(self._effect_key)
         attempt.verdict = verdict
         if isinstance(verdict, Skipped) and attempt.claim.head is not None:
@@ -207,6 +217,8 @@ class Path:
     def _gate(self, claim: Claim) -> Verdict | None:
         """Is there anything to do, by what the claim saw?"""
         head = claim.head
+        if claim.reverts is not None:
+            return self._gate_of_revert(claim)
         if head is not None and not is_newer(
             claim.sequence, claim.stood_at, claim.id, head.sequence, head.event_time, head.seen
         ):
@@ -219,6 +231,18 @@ class Path:
             return Skipped("unchanged")
         return Skipped("kept") if self.declared.removed == "keep" else FINALIZED
 
+    def _gate_of_revert(self, claim: Claim) -> Verdict | None:
+        """It takes back what readers see, and nothing that came since."""
+        if claim.head is None or claim.head.entry != claim.reverts:
+            return Skipped("stale")
+        for step in self.declared.applies:
+            if step.undo is None:
+                raise errors.EffectRefused(
+                    f"what {step.step.name} did cannot be taken back: it has no undo",
+                    hint="say apply(undo=…), then: headgate quarantine release ENTRY --because ...",
+                )
+        return FINALIZED if claim.removed else None
+
     def _fetch(self, attempt: Attempt) -> None:
         """Copy the bytes to where nobody changes them, and learn their digest on the way."""
         claim = attempt.claim
@@ -229,12 +253,9 @@ class Path:
             body, size = claim.data, len(claim.data)
             attempt.content = hashlib.sha256(body).digest()
         else:
-            source = next((s for s in self.declared.sources if s.owns(claim.uri)), None)
-            if source is None:
-                raise errors.ObjectMissing(f"no source of {self.declared.name} reads {claim.uri}")
             spool = self._store.spool()
             attempt.hold(b"", spool)
-            for chunk in source.fetch(claim.envelope()):
+            for chunk in self._bytes(claim):
                 spool.write(chunk)
             attempt.content, body, size = spool.digest, spool.path, spool.size
             attempt.note("size", size)
@@ -248,9 +269,24 @@ class Path:
             envelope=claim.envelope,
         )
 
+    def _bytes(self, claim: Claim) -> Iterable[bytes | memoryview]:
+        """The object's bytes: from its source, or from the store for what is brought back."""
+        if claim.reverts is not None:
+            with self._store.open(restored_content(claim.envelope())) as kept:
+                yield from iter(partial(kept.read, COPY_BYTES), b"")
+            return
+        source = next((s for s in self.declared.sources if s.owns(claim.uri)), None)
+        if source is None:
+            raise errors.ObjectMissing(f"no source of {self.declared.name} reads {claim.uri}")
+        yield from source.fetch(claim.envelope())
+
     def _digest(self, attempt: Attempt) -> Verdict | None:
         """Are these bytes new? Whatever the hint said, only they can tell."""
         head = attempt.claim.head
+        if attempt.claim.reverts is not None:
+            if attempt.content != (wanted := restored_content(attempt.claim.envelope())):
+                raise errors.Permanent(f"the bytes kept as sha256:{wanted.hex()} are others by now")
+            return None
         if head is not None and not head.removed and head.content == attempt.content:
             return Skipped("unchanged")
         return None
@@ -272,8 +308,13 @@ class Path:
     async def stage(self, attempts: Sequence[Attempt]) -> None:
         """Make the bytes of these attempts durable: touched in the ledger first, then written."""
         attempts = [a for a in attempts if not a.staged]
-        using = [a for a in attempts if a.spools and isinstance(a.verdict, (Finalized, Quarantine))]
+        using = [
+            a
+            for a in attempts
+            if (a.spools or a.needs) and isinstance(a.verdict, (Finalized, Quarantine))
+        ]
         sizes = {d: s.size for a in using for d, s in (a.spools or {}).items() if d}
+        sizes |= {d: size for a in using for d, size in (a.needs or {}).items()}
         generations = await objects.touch(self._db, self.at.store, sizes)
         if using:
             await in_thread(self._keep, using, generations)
@@ -293,7 +334,15 @@ class Path:
             for digest, spool in spools.items():
                 if not (generations[digest][1] and self._store.has(digest)):
                     self._store.keep(spool)
-            attempt.objects = [(digest, generations[digest][0]) for digest in spools]
+            for digest in attempt.needs or ():
+                if not (generations[digest][1] and self._store.has(digest)):
+                    raise errors.Permanent(
+                        f"sha256:{digest.hex()} is no longer in {self._store.uri}",
+                        reason="bytes_collected",
+                        hint="Its retention is over: this version cannot be brought back.",
+                    )
+            used = {**spools, **(attempt.needs or {})}
+            attempt.objects = [(digest, generations[digest][0]) for digest in used]
             if attempt.object is not None and attempt.content in spools:
                 attempt.object.moved(self._store.path(attempt.content))
         except Exception as error:
@@ -303,6 +352,8 @@ class Path:
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
         await self.stage(attempts)
+        if self._takes_back:
+            await self._look_back(attempts)
         for attempt in attempts:
             if isinstance(attempt.verdict, Quarantine):
                 attempt.preview = self._preview(attempt.object)
@@ -312,6 +363,16 @@ class Path:
             aside = isinstance(attempt.verdict, Quarantine) and not attempt.lost
             if aside and attempt.run.has_undo:
                 await self._undo(attempt)
+
+    async def _look_back(self, attempts: Sequence[Attempt]) -> None:
+        """Have the version before at hand, for free SQL that takes its effects back."""
+        for attempt in attempts:
+            head = attempt.claim.head
+            if isinstance(attempt.verdict, Finalized) and head is not None and not head.removed:
+                try:
+                    attempt.previous = await published.version_of(self._db, head, self._store)
+                except Exception as error:
+                    attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
     async def _undo(self, attempt: Attempt) -> None:
         for name, error in await attempt.run.undo_calls():

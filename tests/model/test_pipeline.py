@@ -237,7 +237,8 @@ def test_a_declaration_can_be_kept_without_its_code():
     kept = p.declared()
     assert kept["sources"] == ["in"]
     assert kept["rows"] == [{"table": "reading", "key": ["station"], "handler": "takes_two"}]
-    assert (kept["validators"], kept["applies"]) == (["takes_one"], ["takes_all"])
+    assert kept["validators"] == ["takes_one"]
+    assert kept["applies"] == [{"handler": "takes_all", "undo": None}]
     assert kept["retry"]["trigger"] == "cron"
     assert kept["deadline_seconds"] == 60
 

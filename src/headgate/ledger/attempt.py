@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,7 +20,7 @@ from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skippe
 
 from .gate import Claim
 from .journal import Line, published
-from .publication import Publication
+from .publication import Publication, as_written
 from .run import RunNow
 
 FINALIZED = Finalized()
@@ -60,6 +60,9 @@ class Attempt:
     artifacts: list[dict[str, Any]] | None = None
     facts: dict[str, Any] | None = None
     objects: list[tuple[bytes, int]] | None = None
+    needs: dict[bytes, int] | None = None  # bytes it points to without having made them
+    previous: Object | None = None  # the version before, for whoever takes its effects back
+    retired = False  # the source took it away; what was published stays readable
     publication: Publication | None = None
     preview: str | None = None
     steps = "claimed:0"
@@ -107,6 +110,12 @@ class Attempt:
             }
         )
 
+    def restore(self, artifacts: Sequence[dict[str, Any]]) -> None:
+        """Point to artifacts that an earlier version made; they must still be in the store."""
+        if artifacts:
+            self.artifacts = list(artifacts)
+            self.needs = {bytes.fromhex(a["digest"]): a["size"] for a in artifacts}
+
     def count(self, table: str, rows: int) -> int:
         """So many more rows of a table; how many that makes."""
         if self.counts is None:
@@ -153,6 +162,10 @@ class Attempt:
         """What readers will see, after the head the claim saw."""
         claim, head = self.claim, self.claim.head
         content = self.content or (head.content if head else b"")
+        artifacts = orjson.dumps(self.artifacts).decode() if self.artifacts else None
+        if self.retired and head is not None:
+            artifacts = as_written(head.artifacts)
+            self.note("retired", True)
         self.publication = Publication(
             claim.id,
             claim.uri,
@@ -161,7 +174,7 @@ class Attempt:
             claim.removed,
             content,
             effect_key(claim.uri, claim.key.hex(), content),
-            orjson.dumps(self.artifacts).decode() if self.artifacts else None,
+            artifacts,
         )
 
     def line(self, deployment: int, *, fenced: bool = False) -> Line:

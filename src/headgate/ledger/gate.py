@@ -30,7 +30,7 @@ STAY = (
 )
 
 
-_HEAD = 20  # where the columns of the head begin in what claim() answers
+_HEAD = 21  # where the columns of the head begin in what claim() answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Head:
     """The publication that is current for the entry's uri, as the claim saw it.
 
     `sequence` and `event_time` are those of `seen`: the last change that left it as it is. For what
-    was noticed by looking, the time is when it was looked at.
+    was noticed by looking, the time is when it was looked at. Only removals are told `artifacts`.
     """
 
     entry: int
@@ -49,6 +49,7 @@ class Head:
     sequence: str | None
     event_time: datetime
     seen: int
+    artifacts: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +77,7 @@ class Claim:
     sequence: str | None
     document: bytes
     data: bytes | None
+    reverts: int | None
     part: int | None
     superseded: bool
 

@@ -27,9 +27,9 @@ RETURNS TABLE (
     id bigint, fence int, attempts smallint, deaths smallint, alone boolean, subject bigint,
     first_at timestamptz, claimed float8, waited boolean, upstream bigint,
     key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
-    sequence text, envelope bytea, data bytea, part bigint, superseded boolean,
+    sequence text, envelope bytea, data bytea, reverts bigint, part bigint, superseded boolean,
     head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
-    head_sequence text, head_event_time timestamptz, head_seen bigint)
+    head_sequence text, head_event_time timestamptz, head_seen bigint, head_artifacts text)
 LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
@@ -137,16 +137,18 @@ BEGIN
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            nullif(t.first_at, now_at), extract(epoch FROM now_at)::float8, t.due_at IS NOT NULL, t.upstream,
-           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, t.part,
+           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, e.reverts, t.part,
            held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
                AND headgate.superseded(t.subject, e.id, e.uri, e.sequence,
                    headgate.stood_at(e.sequence, e.event_time, e.received_at)),
-           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id
+           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id,
+           -- Only who takes an object away has to say what stays readable of it.
+           CASE WHEN e.removed THEN h.artifacts::text END
     FROM taken t
     CROSS JOIN LATERAL (
         SELECT * FROM headgate.entry o WHERE o.id = t.id OFFSET 0) AS e
     LEFT JOIN LATERAL (
-        SELECT o.entry, o.version, o.removed, o.content, o.effect, x.sequence, x.event_time, x.id
+        SELECT o.entry, o.version, o.removed, o.content, o.effect, o.artifacts, x.sequence, x.event_time, x.id
         FROM headgate.publication o CROSS JOIN LATERAL (
             SELECT y.id, y.sequence, headgate.stood_at(y.sequence, y.event_time, y.received_at) AS event_time
             FROM headgate.entry y WHERE y.id = coalesce(o.seen, o.entry) OFFSET 0) AS x

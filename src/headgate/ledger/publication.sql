@@ -51,3 +51,8 @@ UPDATE headgate.publication o SET seen = $2 WHERE o.entry = $1 AND o.successor I
 -- Which of these uris have a head, whatever a claim saw.
 SELECT uri FROM headgate.publication
 WHERE pipeline = $1 AND uri = ANY ($2::text[]) AND successor IS NULL
+
+-- name: object
+-- The change that brought a publication's object, as it was received.
+SELECT e.envelope AS document, e.uri, e.event_time, e.received_at, e.sequence, e.key, e.data
+FROM headgate.entry e WHERE e.id = $1

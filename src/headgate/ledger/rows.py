@@ -55,6 +55,8 @@ class Produced:
     at: datetime
     chunks: Chunks | tuple[bytes, ...]
     predecessor: int | None
+    adopts: bool = False  # the predecessor's rows stay, in its own name …
+    adopted: int = 0  # … so many of them
 
 
 class RowsTable:
@@ -63,6 +65,7 @@ class RowsTable:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.label = table.label
+        self._adopt = f"UPDATE {_name(table)} SET _headgate_entry = $2 WHERE _headgate_entry = $1"
         self._take_back = f"DELETE FROM {_name(table)} WHERE _headgate_entry = ANY ($1::bigint[])"
         self._locks = f"(1751606891, hashtext('{table.label}'))"
         self._plain = self._upsert(frozenset())
@@ -193,7 +196,11 @@ class RowsTable:
             )
         plain = self._sharing if share else self._plain
         upsert = self._upsert(added, share=share) if added else plain
-        before = [p.predecessor for p in produced if p.predecessor is not None]
+        for p in produced:
+            if p.adopts:
+                tag = await link.execute(self._adopt, p.predecessor, p.entry)
+                p.adopted = int(tag.rpartition(" ")[2])
+        before = [p.predecessor for p in produced if p.predecessor is not None and not p.adopts]
         if before:
             await link.execute(self._take_back, before)
         for k in range(max((len(p.chunks) for p in produced), default=0)):

@@ -207,6 +207,9 @@ class Settler:
             label = table.label
             added = [s.added[label] for s in ready if s.added and label in s.added]
             await table.write(link, produced, frozenset[str]().union(*added), share=share)
+            for s, p in zip(ready, produced, strict=True):
+                if p.adopts:
+                    s.counts = {**(s.counts or {}), label: p.adopted}
 
     async def _promote(self, link: Link, live: list[Attempt], ready: list[Attempt]) -> None:
         same = [
@@ -309,6 +312,7 @@ def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
             s.claim.event_time,
             s.rows.get(label, ()) if s.rows else (),
             s.publication.predecessor if s.publication else None,
+            s.retired,
         )
         for s in ready
     ]

@@ -56,10 +56,11 @@ class RowsStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplyStep:
-    """A handler that runs SQL of its own in the finalize transaction."""
+    """A handler that runs SQL of its own in the finalize transaction, and what takes that back."""
 
     step: Step
     independent: bool
+    undo: Step | None = None
 
 
 @dataclass(eq=False)
@@ -193,17 +194,31 @@ class Pipeline:
     @overload
     def apply(self, function: Handler) -> Handler: ...
     @overload
-    def apply(self, *, independent: bool = False) -> Callable[[Handler], Handler]: ...
-    def apply(self, function: Any = None, *, independent: bool = False) -> Any:
+    def apply(
+        self, *, independent: bool = False, undo: Callable[..., Any] | None = None
+    ) -> Callable[[Handler], Handler]: ...
+    def apply(
+        self,
+        function: Any = None,
+        *,
+        independent: bool = False,
+        undo: Callable[..., Any] | None = None,
+    ) -> Any:
         """SQL of your own in the finalize transaction.
 
         It may run several times per attempt: only its SQL counts. `independent=True` says that
         two objects never write the same rows, so that several connections may commit at once.
+        `undo` gets the version that is taken back, in the transaction that replaces, removes or
+        reverts it. Without one, a publication cannot be reverted, and Headgate says so.
         """
+        takes = ("tx", "obj", "run")
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, ("tx", "obj", "run"), least=2, kind="apply", yields=False)
-            self.applies.append(ApplyStep(step, independent))
+            step = self._step(function, takes, least=2, kind="apply", yields=False)
+            back = None
+            if undo is not None:
+                back = self._step(undo, takes, least=2, kind="apply(undo=…)", yields=False)
+            self.applies.append(ApplyStep(step, independent, back))
             return function
 
         return decorate if function is None else decorate(function)
@@ -242,6 +257,7 @@ class Pipeline:
             *(r.step for r in self.row_steps),
             *self.transforms,
             *(a.step for a in self.applies),
+            *(a.undo for a in self.applies if a.undo is not None),
         ]
         for step in steps:
             digest.update(step.name.encode() + b"\0")
@@ -266,7 +282,10 @@ class Pipeline:
                 for r in self.row_steps
             ],
             "transforms": [s.name for s in self.transforms],
-            "applies": [a.step.name for a in self.applies],
+            "applies": [
+                {"handler": a.step.name, "undo": None if a.undo is None else a.undo.name}
+                for a in self.applies
+            ],
             "validators": [s.name for s in self.validators],
         }
 

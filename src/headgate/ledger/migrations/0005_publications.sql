@@ -4,6 +4,7 @@
 -- back, `restores` the one whose state it brings back; null there: nothing was published before.
 ALTER TABLE headgate.entry ADD COLUMN reverts bigint, ADD COLUMN restores bigint,
     ADD CHECK (restores IS NULL OR reverts IS NOT NULL);
+CREATE INDEX entry_reverts ON headgate.entry (reverts) WHERE reverts IS NOT NULL;
 
 -- The items of catalogued pipelines, as a search needs them: the heads only, one row per object.
 -- What an item says is in the journal line of its entry.
