@@ -21,6 +21,12 @@ CREATE INDEX item_name ON headgate.item (collection, item, entry);
 CREATE INDEX item_when ON headgate.item (starts, ends);
 CREATE INDEX item_where ON headgate.item USING gist (bbox) WHERE bbox IS NOT NULL;
 
+-- The folder of a static catalog that an item is listed in: the first byte of the SHA-256 of its id.
+-- The encoding of a ledger never changes, which Postgres cannot know of `convert_to`.
+CREATE FUNCTION headgate.shard(item text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT get_byte(sha256(convert_to(item, 'UTF8')), 0) $$;
+CREATE INDEX item_shard ON headgate.item (collection, headgate.shard(item));
+
 -- How far the files beside the data have been written, by store. It moves after they are durable.
 CREATE TABLE headgate.projection (
     store    smallint PRIMARY KEY REFERENCES headgate.store,
