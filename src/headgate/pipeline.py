@@ -39,6 +39,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import REFUSED
 from headgate.model.identity import EffectKey, is_newer
+from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
@@ -59,7 +60,6 @@ from headgate.model.verdict import (
 from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
 from headgate.telemetry.log import get_logger
-from headgate.telemetry.mask import Masker
 
 log = get_logger("headgate.path")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from headgate.telemetry.log import bound, configure, get_logger
-from headgate.telemetry.mask import Masker
+from headgate.model.mask import Masker
 
 
 class Terminal(io.StringIO):

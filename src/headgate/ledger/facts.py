@@ -101,6 +101,8 @@ def _version(r: Record, doc: dict[str, Any], envelope: Envelope) -> Version:
         rows=doc.get("rows") or {},
         removed=r["removed"],
         retired=doc.get("retired", False),
+        # A removal brings no bytes: what stays readable are those of the version before.
+        inline=(r["b_inline_size"] if r["removed"] else r["inline_size"]) is not None,
     )
 
 
@@ -118,6 +120,7 @@ def _before(r: Record) -> Version:
         rows=doc.get("rows") or {},
         removed=r["b_removed"],
         retired=doc.get("retired", False),
+        inline=r["b_inline_size"] is not None,
     )
 
 

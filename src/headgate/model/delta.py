@@ -14,6 +14,7 @@ from typing import Any, Literal
 from headgate.errors import UsageError
 
 from .facts import Facts, File, Version
+from .mask import mask_uri
 
 Operation = Literal["publish", "retire", "remove", "revert"]
 SCHEMA = "delta-manifest-v1"
@@ -97,7 +98,7 @@ def manifest(facts: Facts) -> dict[str, Any]:
         "publication": facts.entry,
         "run": facts.run,
         "pipeline": facts.pipeline,
-        "uri": facts.envelope.uri,
+        "uri": mask_uri(facts.envelope.uri),
         "operation": operation(facts),
         "version": version.number,
         "predecessor": before.entry if before else None,

@@ -70,6 +70,7 @@ class Version:
 
     `entry` is its publication's number, `run` the attempt that published it. `removed` says that
     the source took the object away; `retired`, that what was published stays readable all the same.
+    `inline` says that the object came inside its message: the ledger has its bytes, not the store.
     """
 
     entry: int
@@ -82,6 +83,7 @@ class Version:
     rows: Mapping[str, int] = field(default_factory=dict[str, int])
     removed: bool = False
     retired: bool = False
+    inline: bool = False
 
     @property
     def files(self) -> tuple[File, ...]:

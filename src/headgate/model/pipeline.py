@@ -278,7 +278,12 @@ class Pipeline:
             "retries_per_second": self.retries_per_second,
             "sources": [s.name for s in self.sources],
             "rows": [
-                {"table": r.table.label, "key": list(r.table.key), "handler": r.step.name}
+                {
+                    "table": r.table.label,
+                    "key": list(r.table.key),
+                    "handler": r.step.name,
+                    "columns": [asdict(column) for column in r.table.columns],
+                }
                 for r in self.row_steps
             ],
             "transforms": [s.name for s in self.transforms],

@@ -19,11 +19,11 @@ from headgate.errors import EffectRefused, SchemaError
 from headgate.ledger.run import in_thread
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
+from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, RowsStep, Step
 from headgate.model.rows import Encoder
 from headgate.model.verdict import checking, describe
-from headgate.telemetry.mask import Masker
 
 STEP_SECONDS = 10.0
 ROWS_AT_MOST = 10_000

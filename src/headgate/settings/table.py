@@ -331,7 +331,7 @@ def shown(name: str, value: object) -> str | float | bool:
     if isinstance(value, int | float):
         return value
     if name in DECLARED and DECLARED[name].secret:
-        from headgate.telemetry.mask import mask_url
+        from headgate.model.mask import mask_url
 
         return mask_url(str(value)) or (EMBEDDED if name == "database_url" else "")
     return str(value)

@@ -1,4 +1,4 @@
-"""Masking: what must not be read by whoever reads logs, metrics or quarantine.
+"""Masking: what must not be read by whoever reads logs, metrics, quarantine or records.
 
 Everything of a payload, and every log line, goes through a `Masker` before it is written. It knows
 a secret by the name it is kept under (`password`, `api_key`, …) and by its shape (a bearer token,
@@ -155,6 +155,18 @@ def mask_url(url: str) -> str:
     credentials, at, place = rest.rpartition("@")
     user, colon, _ = credentials.partition(":")
     return mask_text(f"{head}{slashes}{user}:{MASK}@{place}" if at and colon else url)
+
+
+def mask_uri(uri: str) -> str:
+    """The uri of an object, without the password and the signatures that it may carry."""
+    bare, mark, query = uri.partition("?")
+    if mark:
+        query = re.sub(r"([^&=#]+)=([^&#]+)", _masked_parameter, query)
+    return mask_text(bare + mark + query)
+
+
+def _masked_parameter(found: re.Match[str]) -> str:
+    return f"{found[1]}={MASK}" if is_secret(found[1]) else found[0]
 
 
 def is_secret(name: str) -> bool:
