@@ -20,12 +20,15 @@ import random
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
+from headgate.catalog import about
+from headgate.catalog.footprint import Located, footprint
 from headgate.ledger import object as objects
 from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
@@ -38,10 +41,11 @@ from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import REFUSED
+from headgate.model.facts import File, media_type
 from headgate.model.identity import EffectKey, is_newer
 from headgate.model.mask import Masker
 from headgate.model.object import Object
-from headgate.model.pipeline import Pipeline, Step
+from headgate.model.pipeline import ItemStep, Pipeline, Step
 from headgate.model.ports import Store
 from headgate.model.revert import restored_artifacts, restored_content
 from headgate.model.rows import CHUNK, Encoder
@@ -114,6 +118,7 @@ class Path:
             self._tables,
             declared.applies,
             independent=declared.independent,
+            catalogued=declared.collection is not None,
             apply_seconds=apply_seconds,
             judge=self._judge_in_commit,
         )
@@ -200,6 +205,8 @@ class Path:
         else:
             for step in self.declared.transforms:
                 yield step, partial(self._artifacts, attempt, step)
+        if self.declared.collection is not None:
+            yield from self._describe(attempt)
         reached(Point.HANDLED)
         return FINALIZED
 
@@ -304,6 +311,43 @@ class Path:
             for chunk in chunks_of(artifact, step.name):
                 spool.write(chunk)
             attempt.made(artifact, spool, step.name)
+
+    def _describe(self, attempt: Attempt) -> Generator[Asked, None, None]:
+        """Make it an item of its catalog: as it is found, then as the handler would have it."""
+        declared = self.declared.item_step
+        with checking("item" if declared is None else declared.step.name, "item"):
+            # A step like any other: it reads files, and may take its time.
+            yield Step(partial(self._found, attempt), "item", False, 0), _nothing
+            if declared is not None:
+                yield self._amend(attempt, declared)
+
+    def _found(self, attempt: Attempt) -> None:
+        obj, declared = attempt.object, self.declared.item_step
+        assert obj is not None, "only objects are described"
+        if declared is not None and declared.of is not None:
+            name = about.name_as_said(declared.of(obj), "item=")
+        elif said := obj.envelope.item:
+            name = about.name_as_said(said, "its source")
+        else:
+            name = about.name_of(obj.uri)
+        where = footprint(_located(obj, attempt))
+        attempt.item = about.found(self.declared.collection or "", name, obj.event_time, where)
+
+    def _amend(self, attempt: Attempt, declared: ItemStep) -> Asked:
+        obj, item = attempt.object, attempt.item
+        assert obj is not None, "only objects are described"
+        assert item is not None, "found before it is amended"
+        files = [located.file for located in _located(obj, attempt)]
+        before = about.offered(item, obj.uri, files)
+        handed: Any = deepcopy(before)
+        if declared.wants_pystac:
+            handed = about.as_pystac(handed)
+
+        def take(given: Any) -> None:
+            attempt.item = about.amended(item, before, handed if given is None else given)
+
+        function = partial(declared.step.function, handed)
+        return replace(declared.step, function=function, takes=declared.step.takes - 1), take
 
     async def stage(self, attempts: Sequence[Attempt]) -> None:
         """Make the bytes of these attempts durable: touched in the ledger first, then written."""
@@ -454,6 +498,17 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
             slice_ = []
     if slice_:
         await in_thread(take, slice_)
+
+
+def _located(obj: Object, attempt: Attempt) -> list[Located]:
+    """The files of this attempt and where they lie: the object, then its artifacts."""
+    kind = media_type(obj.uri, obj.envelope.content_type)
+    files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
+    for artifact in attempt.artifacts or ():
+        file = File(**artifact)
+        path = (attempt.spools or {})[bytes.fromhex(file.digest)].path
+        files.append(Located(file, file.name, partial(path.open, "rb"), partial(FilePath, path)))
+    return files
 
 
 def _nothing(_: Any) -> None:

@@ -12,6 +12,7 @@ import orjson
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
 from headgate.model.entry import Point, Status
+from headgate.model.facts import Item
 from headgate.model.identity import EffectKey
 from headgate.model.kept import kept_json
 from headgate.model.object import Artifact, Object
@@ -59,6 +60,7 @@ class Attempt:
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
     facts: dict[str, Any] | None = None
+    item: Item | None = None  # what a catalog says of it
     objects: list[tuple[bytes, int]] | None = None
     needs: dict[bytes, int] | None = None  # bytes it points to without having made them
     previous: Object | None = None  # the version before, for whoever takes its effects back
@@ -201,7 +203,7 @@ class Attempt:
     ) -> tuple[tuple[Status, tuple[str, ...]], str | None, Mapping[str, Any] | None]:
         match self.verdict:
             case Finalized():
-                return _FINALIZED, None, self._said()
+                return _FINALIZED, None, self._published()
             case Skipped(reason):
                 return _SKIPPED, reason, self._said()
             case Retry(_, reason, error, _):
@@ -216,6 +218,11 @@ class Attempt:
         """What the journal says about this attempt."""
         said = self.facts or {}
         return {"rows": self.counts, **said} if self.counts else said
+
+    def _published(self) -> dict[str, Any]:
+        """The same of what was published, with the item that it is."""
+        said = self._said()
+        return said if self.item is None else {**said, "item": self.item.document()}
 
     def note(self, fact: str, value: Any) -> None:
         """Something the journal should say about this attempt."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Any
 
 import orjson
@@ -79,7 +78,7 @@ def _facts(ledger: str, r: Record) -> Facts:
         before=None if r["b_version"] is None else _before(r),
         successor=None if r["successor"] is None else _successor(r),
         checks=tuple(Check(**c) for c in doc.get("checks", ())),
-        item=None if "item" not in doc else _item(doc["item"]),
+        item=None if "item" not in doc else Item.restore(doc["item"]),
         error=doc.get("error"),
         error_class=doc.get("class"),
         reverts=r["reverts"],
@@ -137,21 +136,6 @@ def steps(text: str) -> tuple[tuple[str, int | None], ...]:
 def _files(artifacts: str | None) -> tuple[File, ...]:
     made: list[dict[str, Any]] = orjson.loads(artifacts) if artifacts else []
     return tuple(File(a["name"], a["digest"], a["size"], a["media_type"]) for a in made)
-
-
-def _item(doc: dict[str, Any]) -> Item:
-    return Item(
-        id=doc["id"],
-        collection=doc["collection"],
-        start=datetime.fromisoformat(doc["start"]),
-        end=datetime.fromisoformat(doc["end"]),
-        geometry=doc.get("geometry"),
-        bbox=tuple(doc["bbox"]) if doc.get("bbox") else None,
-        properties=doc.get("properties") or {},
-        assets=doc.get("assets") or {},
-        links=tuple(doc.get("links") or ()),
-        extensions=tuple(doc.get("extensions") or ()),
-    )
 
 
 def _hex(value: bytes | None) -> str | None:

@@ -31,6 +31,8 @@ BEGIN
         IF cardinality(lost) > 0 THEN
             RETURN lost;
         END IF;
+        -- Items are of heads only, also where the pipeline has stopped being catalogued since.
+        DELETE FROM headgate.item i WHERE i.entry = ANY (predecessors);
     END IF;
     INSERT INTO headgate.publication
         (entry, pipeline, deployment, uri, version, predecessor, removed, content, effect, artifacts)

@@ -26,7 +26,7 @@ from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLE
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
-from . import budget, gate, object, publication, quarantine
+from . import budget, gate, item, object, publication, quarantine
 from .apply import apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
@@ -61,6 +61,7 @@ class Settler:
         applies: Sequence[ApplyStep],
         *,
         independent: bool,
+        catalogued: bool,
         apply_seconds: float,
         judge: Judge,
     ) -> None:
@@ -71,6 +72,7 @@ class Settler:
         self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
+        self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
 
@@ -172,6 +174,8 @@ class Settler:
                 await self._return(link, live)
             new = [s.publication for s in ready if s.publication is not None]
             publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
+            if self._catalogued and ready:
+                await item.publish(link, at.pipeline, ready)
             lines = [s.line(at.deployment, fenced=s.claim.id in lost) for s in batch]
             if raced := await seal(link, at.pipeline, number, lines, publishing):
                 raise _Raced(raced)

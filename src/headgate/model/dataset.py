@@ -33,7 +33,7 @@ class Dataset:
     keywords: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if not _is_text(self.name) or not NAME.fullmatch(self.name):
+        if not is_name(self.name):
             raise PipelineError(
                 f"Dataset({self.name!r}): not a name",
                 hint='use letters, digits, - _ and . (at most 63), as in "soil-moisture"',
@@ -62,6 +62,11 @@ class Dataset:
         """The inverse of `declared`."""
         given: dict[str, Any] = {**declared, "keywords": tuple(declared["keywords"])}
         return cls(**given)
+
+
+def is_name(value: object) -> bool:
+    """Can it name a dataset or a collection?"""
+    return isinstance(value, str) and NAME.fullmatch(value) is not None
 
 
 def _is_text(value: object) -> bool:

@@ -49,7 +49,9 @@ class Check:
 class Item:
     """A publication as a catalog shows it. Geometry is GeoJSON, or None where there is no place.
 
+    `bbox` is west, south, east, north; west is greater than east where it crosses the antimeridian.
     `properties`, `assets`, `links` and `extensions` are what a handler added; the rest is found.
+    An asset with the name of a file of the publication adds to what is said of that file.
     """
 
     id: str
@@ -62,6 +64,35 @@ class Item:
     assets: Mapping[str, Any] = field(default_factory=dict[str, Any])
     links: tuple[Mapping[str, Any], ...] = ()
     extensions: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As the journal keeps it, without what goes without saying."""
+        said: dict[str, Any] = {
+            "id": self.id,
+            "collection": self.collection,
+            "start": self.start.isoformat(),
+            "end": self.end.isoformat(),
+        }
+        for name in _ADDED:
+            if value := getattr(self, name):
+                said[name] = value
+        return said
+
+    @classmethod
+    def restore(cls, document: Mapping[str, Any]) -> Item:
+        """The inverse of `document`."""
+        given: dict[str, Any] = {
+            **document,
+            "start": datetime.fromisoformat(document["start"]),
+            "end": datetime.fromisoformat(document["end"]),
+        }
+        for name in ("bbox", "links", "extensions"):
+            if name in given:
+                given[name] = tuple(given[name])
+        return cls(**given)
+
+
+_ADDED = ("geometry", "bbox", "properties", "assets", "links", "extensions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +192,7 @@ def run_name(entry: int, fence: int) -> str:
 def media_type(uri: str, content_type: str | None) -> str:
     """What an object is: as its source says, else by the ending of its name."""
     said = (content_type or "").strip().lower()
-    return said if said and said != BYTES else TYPES.get(_ending(uri), BYTES)
+    return said if said and said != BYTES else TYPES.get(ending(uri), BYTES)
 
 
 # A table of our own: Python's depends on the machine, and records must not.
@@ -170,6 +201,7 @@ TYPES = {
     ".geojson": "application/geo+json",
     ".json": "application/json",
     ".ndjson": "application/x-ndjson",
+    ".geoparquet": "application/vnd.apache.parquet",
     ".parquet": "application/vnd.apache.parquet",
     ".tif": "image/tiff; application=geotiff",
     ".tiff": "image/tiff; application=geotiff",
@@ -179,6 +211,7 @@ TYPES = {
 }
 
 
-def _ending(uri: str) -> str:
+def ending(uri: str) -> str:
+    """The ending of an object's name, in small letters, as in `.csv`; empty when it has none."""
     name = uri.rpartition("/")[2].partition("?")[0].lower()
     return f".{name.rpartition('.')[2]}" if "." in name else ""

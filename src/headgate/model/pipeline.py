@@ -17,16 +17,18 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from importlib.util import find_spec
 from itertools import chain
 from types import CodeType
 from typing import Any, Literal, TypeVar, cast, overload
 
 from headgate.errors import PipelineError
 
-from .dataset import Dataset
+from .dataset import Dataset, is_name
 from .duration import seconds
 from .envelope import Envelope
 from .identity import params_digest, partition_of
+from .object import Object
 from .ports import Source
 from .rows import NewColumns, Table, declare
 from .verdict import RetryPlan
@@ -63,6 +65,15 @@ class ApplyStep:
     undo: Step | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ItemStep:
+    """A handler that says what a catalog shows of an object. `of` names the item it is part of."""
+
+    step: Step
+    of: Callable[[Object], str] | None
+    wants_pystac: bool
+
+
 @dataclass(eq=False)
 class Pipeline:
     """What to do with each change of some sources. `version` is part of every effect's identity."""
@@ -85,12 +96,14 @@ class Pipeline:
     row_steps: list[RowsStep] = field(init=False, default_factory=list[RowsStep])
     transforms: list[Step] = field(init=False, default_factory=list[Step])
     applies: list[ApplyStep] = field(init=False, default_factory=list[ApplyStep])
+    item_step: ItemStep | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         for what, given, right in chain(self._mistakes(), self._mistakes_of_pace()):
             raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
         if isinstance(self.dataset, str):
             self.dataset = Dataset(self.dataset)
+        self._collection: str | None = None
         given, self.sources = self.sources, ()
         for source in given:
             self.add_source(source)
@@ -223,6 +236,70 @@ class Pipeline:
 
         return decorate if function is None else decorate(function)
 
+    @overload
+    def item(self, function: Handler) -> Handler: ...
+    @overload
+    def item(
+        self, *, collection: str | None = None, item: Callable[[Object], str] | None = None
+    ) -> Callable[[Handler], Handler]: ...
+    def item(
+        self,
+        function: Any = None,
+        *,
+        collection: str | None = None,
+        item: Callable[[Object], str] | None = None,
+    ) -> Any:
+        """What a catalog shows of an object: amend the item that is handed in, or return another.
+
+        It is a plain STAC document, or a `pystac.Item` if the parameter is annotated so. What this
+        raises is permanent, as in `validate`. Objects for which `item=` gives the same name are
+        one item.
+        """
+        if self.item_step is not None:
+            raise PipelineError(
+                f"{self.name}: two handlers describe its items", hint="describe them in one handler"
+            )
+        if collection is not None and not is_name(collection):
+            raise PipelineError(
+                f"{self.name}.item: collection={collection!r} is not a name",
+                hint='use letters, digits, - _ and . (at most 63), as in collection="soil"',
+            )
+        if collection is None and self.dataset is None:
+            raise PipelineError(
+                f"{self.name}.item: its items belong to no collection",
+                hint=f'write: @{self.name}.item(collection="{self.name}")',
+            )
+        if item is not None and not callable(item):
+            raise PipelineError(
+                f"{self.name}.item: item={item!r} is not a function",
+                hint="item is a function from hg.Object to the item's name",
+            )
+
+        def decorate(function: Handler) -> Handler:
+            step = self._step(function, ("item", "obj", "run"), least=1, kind="item", yields=False)
+            self.item_step = ItemStep(step, item, self._wants_pystac(function, step.name))
+            self._collection = collection
+            self.dataset = self.dataset or Dataset(collection or self.name)
+            return function
+
+        return decorate if function is None else decorate(function)
+
+    def _wants_pystac(self, function: Any, name: str) -> bool:
+        wanted = _first_annotation(function) == "pystac.Item"
+        if wanted and find_spec("pystac") is None:
+            raise PipelineError(
+                f"{self.name}.item: {name} wants a pystac.Item, and pystac is not installed",
+                hint="pip install 'headgate[stac]', or take the item as a plain dict",
+            )
+        return wanted
+
+    @property
+    def collection(self) -> str | None:
+        """The catalog's collection that its publications are items of; None: not catalogued."""
+        return self._collection or (
+            self.dataset.name if isinstance(self.dataset, Dataset) else None
+        )
+
     @property
     def independent(self) -> bool:
         """May several connections commit at once? Rows may; free SQL only if it says so."""
@@ -247,6 +324,8 @@ class Pipeline:
     def is_async(self) -> bool:
         """Does any handler ahead of the commit need the event loop?"""
         steps = [*self.validators, *(r.step for r in self.row_steps), *self.transforms]
+        if self.item_step is not None:
+            steps.append(self.item_step.step)
         return any(s.is_async for s in steps)
 
     def code_digest(self) -> bytes:
@@ -259,11 +338,14 @@ class Pipeline:
             *(a.step for a in self.applies),
             *(a.undo for a in self.applies if a.undo is not None),
         ]
-        for step in steps:
-            digest.update(step.name.encode() + b"\0")
-            digest.update(
-                _code(getattr(_written(step.function), "__code__", None)).encode() + b"\0"
-            )
+        written = [(step.name, step.function) for step in steps]
+        if (described := self.item_step) is not None:
+            written.append((described.step.name, described.step.function))
+            if described.of is not None:
+                written.append(("item=", described.of))
+        for name, function in written:
+            digest.update(name.encode() + b"\0")
+            digest.update(_code(getattr(_written(function), "__code__", None)).encode() + b"\0")
         return digest.digest()
 
     def declared(self) -> dict[str, Any]:
@@ -292,6 +374,8 @@ class Pipeline:
                 for a in self.applies
             ],
             "validators": [s.name for s in self.validators],
+            "collection": self.collection,
+            "item": None if self.item_step is None else self.item_step.step.name,
         }
 
     def _step(
@@ -347,6 +431,19 @@ def _called(function: Any) -> Any:
 def _written(function: Any) -> Any:
     """The function as its author wrote it, under whatever decorators."""
     return inspect.unwrap(_called(function))
+
+
+def _first_annotation(function: Any) -> str:
+    """What a handler's first parameter is said to be, as `module.Name` where that is a class."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters
+    except Exception:  # a name that only the type checker imports
+        parameters = inspect.signature(function).parameters
+    said: object = next(iter(parameters.values())).annotation
+    if isinstance(said, type):
+        # Where a package keeps a class is its own business; what it is imported from is public.
+        return f"{said.__module__.partition('.')[0].partition('_')[0]}.{said.__qualname__}"
+    return said if isinstance(said, str) else ""
 
 
 def _code(code: object) -> str:

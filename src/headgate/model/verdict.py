@@ -229,8 +229,8 @@ def judge(
 
 
 @contextmanager
-def checking(validator: str) -> Generator[None]:
-    """What a validator raises is permanent, unless it says that it is not."""
+def checking(handler: str, reason: str = "validation") -> Generator[None]:
+    """What a pure handler raises is permanent, unless it says that it is not."""
     try:
         yield
     except errors.Retryable:
@@ -238,9 +238,9 @@ def checking(validator: str) -> Generator[None]:
     except errors.Permanent as error:
         if type(error) is not errors.Permanent:
             raise
-        reason = "validation" if error.reason == "permanent" else error.reason
-        raise errors.SchemaError(str(error), reason=reason) from error
+        said = reason if error.reason == "permanent" else error.reason
+        raise errors.SchemaError(str(error), reason=said) from error
     except Exception as error:
         raise errors.SchemaError(
-            f"{validator}: {type(error).__name__}: {error}", reason="validation"
+            f"{handler}: {type(error).__name__}: {error}", reason=reason
         ) from error
