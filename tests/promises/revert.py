@@ -131,7 +131,7 @@ async def test_a_revert_that_comes_too_late_changes_nothing(world: World) -> Non
 
 
 async def test_after_a_revert_new_is_new_and_old_is_old(world: World) -> None:
-    """What was taken back does not return by itself; a newer change does win; a late one does not."""
+    """What was taken back does not return by itself; only what is newer wins."""
     p = words(world)
     second = change("a", "two", minute=2, sequence=2)
     await world.receive(p, change("a", "one", minute=1, sequence=1))

@@ -19,13 +19,13 @@ or served from anywhere; a server gives its own.
 from __future__ import annotations
 
 import hashlib
-import posixpath
 import re
 from dataclasses import dataclass
 from typing import Protocol
-from urllib.parse import quote
 
 from headgate.model.facts import File
+
+from .render import quoted
 
 ROOT = "stac/catalog.json"
 _VERSION = re.compile(r"\.(?=v\d+\Z)")
@@ -99,8 +99,12 @@ class StaticHrefs:
         return self._to(run_name(run, name))
 
     def _to(self, name: str) -> str:
-        relative = quote(posixpath.relpath(name, posixpath.dirname(self.at) or "."))
-        return relative if relative.startswith("../") else f"./{relative}"
+        here, there = self.at.split("/")[:-1], quoted(name).split("/")
+        shared = 0
+        while shared < min(len(here), len(there) - 1) and here[shared] == there[shared]:
+            shared += 1
+        up = "../" * (len(here) - shared) or "./"
+        return up + "/".join(there[shared:])
 
 
 def shard(item: str) -> str:
@@ -146,7 +150,7 @@ def object_name(digest: str) -> str:
 
 def within(store: str, name: str) -> str:
     """The address of a file of a store."""
-    return f"{store.rstrip('/')}/{quote(name)}"
+    return f"{store.rstrip('/')}/{quoted(name)}"
 
 
 def file_name(item: str) -> str:
@@ -154,7 +158,7 @@ def file_name(item: str) -> str:
 
     No item hides the list of its folder, nor an older version of another item.
     """
-    name = quote(item, safe=" !$&'()+,;=@")
+    name = quoted(item, "")
     if name == "catalog":
         return "%63atalog"
     name = _VERSION.sub("%2E", name)

@@ -9,11 +9,10 @@ from __future__ import annotations
 import hashlib
 import uuid
 from typing import Any
-from urllib.parse import quote
 
 from headgate.model.facts import Facts
 
-from .render import compact
+from .render import compact, quoted
 
 NS = "https://headgate.example/ns#"
 PRODUCER = "https://headgate.example/"
@@ -30,7 +29,7 @@ def ledger(facts: Facts) -> str:
 
 def of(facts: Facts, *parts: object) -> str:
     """A thing of this ledger, as in `urn:headgate:<ledger>:publication:12`."""
-    return ":".join([ledger(facts), *(quote(str(part), safe="") for part in parts)])
+    return ":".join([ledger(facts), *(quoted(str(part), "") for part in parts)])
 
 
 def publication(facts: Facts, entry: int, *parts: object) -> str:
@@ -43,11 +42,11 @@ def digest(sha256: str) -> str:
 
 
 def series(collection: str) -> str:
-    return f"urn:headgate:dataset:{quote(collection, safe='')}"
+    return f"urn:headgate:dataset:{quoted(collection, '')}"
 
 
 def item(collection: str, id: str) -> str:
-    return f"{series(collection)}:item:{quote(id, safe='')}"
+    return f"{series(collection)}:item:{quoted(id, '')}"
 
 
 def policy(facts: Facts) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from headgate.model.facts import Facts, Version
 from headgate.model.mask import mask_uri
 from headgate.model.uri import split_uri
 
-from . import names, shown
+from . import names
 from .facets import ours, standard
 from .render import iri, moment, said
 
@@ -148,7 +148,7 @@ def _tags(facts: Facts) -> list[Document]:
 
 
 def _input(facts: Facts, content: str | None) -> Document:
-    envelope = shown.envelope(facts)
+    envelope = facts.shown
     namespace, name = place(facts.envelope.uri)
     facets: Document = {
         "dataSource": standard("dataSource", name=namespace, uri=iri(namespace)),

@@ -17,7 +17,7 @@ from typing import Any
 
 from headgate.model.facts import Check, Facts, File, Version
 
-from . import names, shown
+from . import names
 from .hrefs import object_name, within
 from .render import compact, iri, moment, said
 
@@ -151,7 +151,7 @@ def _plan(facts: Facts) -> Node:
 
 
 def _inputs(facts: Facts) -> Iterator[Node]:
-    envelope = shown.envelope(facts)
+    envelope = facts.shown
     uri = iri(facts.envelope.uri)
     yield {"@id": uri, "@type": "prov:Entity", "dct:identifier": envelope["uri"]}
     yield {

@@ -19,6 +19,8 @@ _PRETTY = orjson.OPT_SORT_KEYS | orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 _LINE = orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:").match
 _HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#\[\]]*@)?(?:\[[0-9A-Fa-f:.]+\])?").match
+_WORD = re.compile(r"[A-Za-z0-9._~-]*").fullmatch
+_PATH = re.compile(r"[A-Za-z0-9._~/-]*").fullmatch
 # What no address may hold as it is: a percent sign that encodes nothing, and whatever is odd.
 _ODD = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~!$&'()*+,;=:@/?#%]")
 
@@ -50,7 +52,7 @@ def iri(uri: str) -> str:
     """
     shown = mask_uri(uri)
     if not _SCHEME(shown):
-        return f"urn:headgate:uri:{quote(shown, safe='')}"
+        return f"urn:headgate:uri:{quoted(shown, '')}"
     host = _HOST(shown)
     at = host.end() if host else 0
     path, mark, fragment = shown[at:].partition("#")
@@ -59,6 +61,12 @@ def iri(uri: str) -> str:
 
 def _plain(text: str) -> str:
     return _ODD.sub(lambda odd: quote(odd[0], safe=""), text)
+
+
+def quoted(text: str, safe: str = "/") -> str:
+    """As a part of an address."""
+    is_plain = _PATH if safe else _WORD
+    return text if is_plain(text) else quote(text, safe=safe)
 
 
 def said(**fields: Any) -> dict[str, Any]:

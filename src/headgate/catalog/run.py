@@ -20,7 +20,7 @@ from typing import Any
 from headgate.model import delta
 from headgate.model.facts import Facts
 
-from . import names, openlineage, prov, shown
+from . import names, openlineage, prov
 from .render import dump, iri, lines, moment
 from .summary import summary
 from .wal import wal
@@ -41,7 +41,7 @@ NAMES = (
 def files(facts: Facts) -> dict[str, bytes]:
     """Every file of the run, by name."""
     made = {
-        "detector.json": dump(shown.envelope(facts)),
+        "detector.json": dump(facts.shown),
         "wal.json": dump(wal(facts)),
         "manifest.json": dump(manifest(facts)),
         "provenance.prov.jsonld": dump(prov.bundle(facts)),
@@ -136,7 +136,7 @@ def qa(facts: Facts) -> dict[str, Any]:
 
 
 def _input(facts: Facts) -> dict[str, Any]:
-    envelope = shown.envelope(facts)
+    envelope = facts.shown
     return {
         "uri": envelope["uri"],
         "version_hint": envelope.get("version_hint"),

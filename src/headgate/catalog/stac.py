@@ -18,9 +18,9 @@ from headgate.model.facts import Facts, Item, Version
 
 from . import hrefs as layout
 from .assets import assets
+from .detection import change_detection
 from .hrefs import Hrefs
 from .render import iri, moment, said
-from .shown import change_detection
 from .together import together
 
 STAC = "1.1.0"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from headgate.model.facts import Facts
 
-from . import shown
 from .render import moment
 
 
 def summary(facts: Facts) -> str:
     """A page of Markdown."""
-    envelope = shown.envelope(facts)
+    envelope = facts.shown
     return f"# Run {facts.run}\n\n{envelope['uri']}: {facts.outcome} at {moment(facts.at)}\n"

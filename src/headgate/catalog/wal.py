@@ -7,7 +7,6 @@ from typing import Literal, TypedDict
 
 from headgate.model.facts import Facts
 
-from . import shown
 from .hrefs import run_name, within
 from .render import moment
 
@@ -50,7 +49,7 @@ class Wal(TypedDict):
 
 def wal(facts: Facts) -> Wal:
     """The record of one run."""
-    envelope = shown.envelope(facts)
+    envelope = facts.shown
     status, status_v0 = _statuses(facts)
     delta = within(facts.store, run_name(facts.run, "delta_manifest.json"))
     return {

@@ -29,6 +29,9 @@ SECTIONS: Sections = {
         "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
+        "publication": Place(
+            "headgate.cli.publication:publication", "What readers see; take it back."
+        ),
         "quarantine": Place(
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",

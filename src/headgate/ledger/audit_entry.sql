@@ -6,7 +6,7 @@ SELECT e.id, e.uri,
        q.fence AS quarantine_fence, p.entry IS NOT NULL AS published,
        CASE WHEN p.entry IS NOT NULL THEN array_remove(ARRAY[
            CASE WHEN p.pipeline <> e.pipeline OR p.uri <> e.uri OR p.removed <> e.removed
-                  OR (p.removed AND p.content <> a.content) THEN 'publication_mismatch' END,
+                  OR (p.removed AND p.content <> a.content) OR p.predecessor <> e.reverts THEN 'publication_mismatch' END,
            CASE WHEN (p.predecessor IS NOT NULL AND (a.entry IS NULL OR a.successor IS DISTINCT FROM p.entry
                        OR a.pipeline <> p.pipeline OR a.uri <> p.uri))
                   OR (p.successor IS NOT NULL AND (z.entry IS NULL OR z.predecessor IS DISTINCT FROM p.entry

@@ -142,6 +142,8 @@ class Life:
     deployment: Deployed | None
     actions: list[Action]
     calls: list[Call]
+    reverts: int | None
+    restores: int | None
 
 
 async def life(db: Database, entry: int) -> Life | None:
@@ -181,6 +183,8 @@ async def _gather(link: Link, row: Record) -> Life:
         deployment=None if deployed is None else Deployed(*deployed),
         actions=[Action(*r) for r in await link.fetch(Q.actions, entry)],
         calls=[Call(*r) for r in await link.fetch(Q.calls, entry)],
+        reverts=row["reverts"],
+        restores=row["restores"],
     )
 
 

@@ -79,13 +79,16 @@ class RowsTable:
         mine = ", ".join("r." + _quote(k) for k in self.table.key)
         # Asked once, before the first row.
         first = f"(SELECT pg_advisory_xact_lock_shared{self._locks}) IS NOT NULL"
-        # Sorted by key: two committers then lock rows in the same order.
+        # Sorted by key: two committers then lock rows in the same order. OFFSET 0 hides how many
+        # there are: a planner that sees it plans each statement anew, which takes as long as to run
+        # it for one row, and the plan is always the same.
         return f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
             SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
-            FROM unnest(
-                    $1::bigint[], headgate.spread($2::timestamptz[], cardinality($1::bigint[])),
-                    $3::text[]) AS e(entry, at, rows),
+            FROM (SELECT $1::bigint[] AS ids, $2::timestamptz[] AS at, $3::text[] AS made OFFSET 0)
+                     AS a,
+                 unnest(a.ids, headgate.spread(a.at, cardinality(a.ids)), a.made)
+                     AS e(entry, at, rows),
                  jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
             WHERE {first if share else "true"}
             ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC

@@ -13,10 +13,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
+
+from msgspec import structs
 
 from .dataset import Dataset
 from .envelope import Envelope
+from .mask import mask, mask_uri
+from .output import output
 
 Outcome = Literal["finalized", "skipped", "quarantined", "waiting", "received", "fenced"]
 BYTES = "application/octet-stream"
@@ -176,6 +180,12 @@ class Facts:
         """The dataset it belongs to, if its pipeline has one."""
         declared = self.declared.get("dataset")
         return None if declared is None else Dataset.restore(declared)
+
+    @cached_property
+    def shown(self) -> Mapping[str, Any]:
+        """What came, as records show it: without its bytes, and without what must not be read."""
+        shown = cast("dict[str, Any]", mask(output(structs.replace(self.envelope, data=None))))
+        return {**shown, "uri": mask_uri(self.envelope.uri)}
 
     @property
     def started_at(self) -> datetime:

@@ -78,3 +78,23 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT a.because, a.actor FROM headgate.action a
     WHERE e.reverts IS NOT NULL AND a.entry = j.entry AND a.verb = 'revert' LIMIT 1) a ON true;
+
+-- A revert is rolled back too: its line names what it took back, and who wanted that.
+CREATE OR REPLACE VIEW headgate.rollback_registry AS
+SELECT j.batch || '/' || j.n AS wal_pointer, c.pos AS commit,
+       j.entry, p.name AS pipeline, encode(e.key, 'hex') AS idempotency_key, e.uri AS source_uri,
+       CASE j.outcome WHEN 'quarantined' THEN 'attempt' WHEN 'finalized' THEN 'revert'
+                      ELSE 'discard' END AS kind,
+       j.reason, convert_from(j.doc, 'UTF8')::json ->> 'error' AS error,
+       j.at AS rolled_back_at, a.actor, a.because,
+       e.key AS change_key, e.reverts
+FROM headgate.journal j
+JOIN headgate.entry e ON e.id = j.entry
+JOIN headgate.pipeline p ON p.id = e.pipeline
+LEFT JOIN headgate.commit c ON c.batch = j.batch
+LEFT JOIN LATERAL (
+    SELECT a.actor, a.because FROM headgate.action a
+    WHERE a.entry = j.entry
+      AND a.verb = CASE j.outcome WHEN 'rolled_back' THEN 'discard' WHEN 'finalized' THEN 'revert' END
+    ORDER BY a.id DESC LIMIT 1) a ON true
+WHERE j.outcome IN ('quarantined', 'rolled_back') OR (j.outcome = 'finalized' AND e.reverts IS NOT NULL);
