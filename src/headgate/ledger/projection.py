@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from itertools import pairwise
 
 import orjson
 
@@ -71,28 +72,23 @@ async def windows(
 ) -> list[tuple[int, int]]:
     """The commits after a position in portions of about so many lines, `most` of them at the most.
 
-    Each is (after, upto), of whole commits. When nothing is left behind them the last one ends with
-    the last commit of all.
+    Each is (after, upto), of whole commits. Where nothing is left behind the last one, it reaches
+    to the last commit of all, whoever made that.
     """
-    last = await db.fetchval(Q.last)
-    limit = lines * most
-    commits = await db.fetch(Q.windows, after, list(place.pipelines), limit)
+    last: int = await db.fetchval(Q.last)  # first: what comes later belongs to the next windows
+    commits = await db.fetch(Q.windows, after, list(place.pipelines), last, lines * most)
     cuts: list[int] = []
-    gathered = 0
+    gathered, upto = 0, after
     for pos, n in commits:
         if gathered and gathered + n > lines:
-            cuts.append(before)
+            cuts.append(upto)
             gathered = 0
-            if len(cuts) == most:
-                break
-        gathered += n
-        before = pos
-    else:
-        if len(commits) == limit:
-            cuts.append(before)
-        elif last > after:
-            cuts.append(max(last, commits[-1]["pos"] if commits else 0))
-    return list(zip([after, *cuts], cuts, strict=False))
+        gathered, upto = gathered + n, pos
+    if len(commits) < lines * most and len(cuts) < most:
+        upto = last
+    if upto > (cuts[-1] if cuts else after):
+        cuts.append(upto)
+    return list(pairwise([after, *cuts[:most]]))
 
 
 async def position(link: Link, place: Place) -> int:
@@ -124,11 +120,14 @@ async def heads(db: Database, place: Place, keys: Iterable[Key]) -> dict[Key, li
     return found
 
 
-async def chains(db: Database, entries: Sequence[int]) -> dict[int, list[int]]:
-    """What each of these publications replaced, all the way back; the newest first."""
+async def chains(
+    db: Database, entries: Sequence[int], depth: int | None = None
+) -> dict[int, list[int]]:
+    """What each of these publications replaced, the newest first: all of it, or so many."""
     found: dict[int, list[int]] = {}
-    for r in await db.fetch(Q.chain, list(entries)):
-        found.setdefault(r["head"], []).append(r["entry"])
+    if entries:
+        for r in await db.fetch(Q.chain, list(entries), depth):
+            found.setdefault(r["head"], []).append(r["entry"])
     return found
 
 

@@ -20,10 +20,9 @@ SELECT pg_try_advisory_xact_lock(1751606892, $1)
 SELECT coalesce((SELECT x.pos FROM headgate.projection x WHERE x.store = $1), 0)
 
 -- name: windows
--- The next commits of these pipelines and how many lines each has; and the last position of all.
--- Positions have no gaps: what is missing here was written by others.
+-- The next commits of these pipelines, and how many lines each has.
 SELECT c.pos, c.n FROM headgate.commit c
-WHERE c.pos > $1 AND c.pipeline = ANY ($2::smallint[]) ORDER BY c.pos LIMIT $3
+WHERE c.pos > $1 AND c.pipeline = ANY ($2::smallint[]) AND c.pos <= $3 ORDER BY c.pos LIMIT $4
 
 -- name: last
 SELECT coalesce(max(c.pos), 0) FROM headgate.commit c
@@ -50,14 +49,14 @@ CROSS JOIN LATERAL (
     OFFSET 0) i
 
 -- name: chain
--- What these publications replaced, all the way back.
+-- What these publications replaced, all the way back or so many steps; the newest first.
 WITH RECURSIVE back AS (
-    SELECT u.entry AS head, u.predecessor AS entry FROM headgate.publication u
+    SELECT u.entry AS head, u.predecessor AS entry, 1 AS step FROM headgate.publication u
     WHERE u.entry = ANY ($1::bigint[]) AND u.predecessor IS NOT NULL
     UNION ALL
-    SELECT b.head, u.predecessor FROM back b JOIN headgate.publication u ON u.entry = b.entry
-    WHERE u.predecessor IS NOT NULL)
-SELECT head, entry FROM back
+    SELECT b.head, u.predecessor, b.step + 1 FROM back b JOIN headgate.publication u ON u.entry = b.entry
+    WHERE u.predecessor IS NOT NULL AND b.step < coalesce($2, 2147483647))
+SELECT head, entry FROM back ORDER BY head, step
 
 -- name: datasets
 -- What the pipelines of a store say about their datasets, each as it was declared last.
