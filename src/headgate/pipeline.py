@@ -318,7 +318,8 @@ class Path:
         with checking("item" if declared is None else declared.step.name, "item"):
             # A step like any other: it reads files, and may take its time.
             yield Step(partial(self._found, attempt), "item", False, 0), _nothing
-            if declared is not None:
+            # A revert brings back what was said then, whatever the handler would say now.
+            if declared is not None and attempt.claim.reverts is None:
                 yield self._amend(attempt, declared)
 
     def _found(self, attempt: Attempt) -> None:
@@ -506,8 +507,10 @@ def _located(obj: Object, attempt: Attempt) -> list[Located]:
     files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
     for artifact in attempt.artifacts or ():
         file = File(**artifact)
-        path = (attempt.spools or {})[bytes.fromhex(file.digest)].path
-        files.append(Located(file, file.name, partial(path.open, "rb"), partial(FilePath, path)))
+        spool = (attempt.spools or {}).get(bytes.fromhex(file.digest))
+        if spool is not None:  # what a revert brings back is in the store
+            at = spool.path
+            files.append(Located(file, file.name, partial(at.open, "rb"), partial(FilePath, at)))
     return files
 
 

@@ -13,6 +13,7 @@ from headgate.model.facts import Check, Facts, File, Item, Version, run_name
 LEDGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 STORE = "s3://lake/soil"
 SECRET = "hunter2hunter2"
+PARQUET = "application/vnd.apache.parquet"
 BYTES = b"these are the bytes of the object and no record may hold them"
 NOW = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
 DAY = datetime(2026, 2, 28, tzinfo=UTC)
@@ -86,7 +87,7 @@ def version(number: int = 1, entry: int = 1, **more: Any) -> Version:
         "content": sha(BYTES + str(number).encode()),
         "size": 61,
         "media_type": "text/csv",
-        "artifacts": (File("tidy.parquet", sha(f"t{number}"), 9, "application/vnd.apache.parquet"),),
+        "artifacts": (File("tidy.parquet", sha(f"t{number}"), 9, PARQUET),),
         "rows": {"reading": 2},
     }
     return Version(**{**given, **more})
@@ -199,7 +200,10 @@ FAILURE = unpublished(
     checks=(Check("in_range", False, reason="out_of_range", text="1 of 2", examined=2, failed=1),),
 )
 WAITING = unpublished(
-    "waiting", reason="timeout", error="no answer", steps=(*STEPS[:1], ("failed", 9), ("waiting", 9))
+    "waiting",
+    reason="timeout",
+    error="no answer",
+    steps=(*STEPS[:1], ("failed", 9), ("waiting", 9)),
 )
 GIVEN_BACK = unpublished("received", reason="stopping", steps=(("claimed", 0), ("received", 2)))
 FENCED = unpublished(

@@ -54,3 +54,16 @@ async def test_a_failure_says_which_code_failed_on_which_bytes(world: World) -> 
     assert failed.pipeline_version == "7"
     assert failed.content is not None
     assert failed.error is not None
+
+
+async def test_a_later_declaration_does_not_rewrite_what_was_done(world: World) -> None:
+    """What a run tells of its pipeline is what was declared then, on what it ran on then."""
+    first = world.pipeline(dataset=hg.Dataset("soil", title="Soil"))
+    await world.receive(first, change("a", b"one", minute=1))
+    await world.run(first)
+    again = world.pipeline(dataset=hg.Dataset("soil", title="Soil moisture"))
+    await world.receive(again, change("a", b"two", minute=2))
+    await world.run(again)
+
+    titles = [f.dataset.title for f in await facts.page(world.db, [1], 0, 100) if f.dataset]
+    assert titles == ["Soil", "Soil moisture"]

@@ -109,7 +109,7 @@ BROKEN = [
     Broken("the anchor cannot be read", {"anchor_unreadable"}, by=damage.spoil_the_anchor),
     Broken(
         "a publication was deleted",
-        {"publication_missing", "rows_unowned"},
+        {"publication_missing", "rows_unowned", "item_left_behind"},
         "b1",
         "DELETE FROM headgate.publication WHERE entry = {b1}",
     ),
@@ -137,14 +137,14 @@ BROKEN = [
     ),
     Broken(
         "two publications of a uri are current",
-        {"head_twice", "link_broken"},
+        {"head_twice", "link_broken", "item_missing"},
         "a2",
         "DROP INDEX headgate.publication_head;"
         "UPDATE headgate.publication SET successor = NULL WHERE entry = {a1}",
     ),
     Broken(
         "publications follow each other in a circle",
-        {"head_missing", "link_broken", "rows_left_behind"},
+        {"head_missing", "link_broken", "rows_left_behind", "item_left_behind"},
         "a2",
         "UPDATE headgate.publication SET successor = {a1} WHERE entry = {a2}",
     ),
@@ -303,6 +303,32 @@ BROKEN = [
         {"rows_unowned"},
         "bad1",
         "UPDATE reading SET _headgate_entry = {bad1} WHERE station = 'b'",
+    ),
+    Broken(
+        "a search cannot find what is published",
+        {"item_missing"},
+        "a2",
+        "DELETE FROM headgate.item WHERE entry = {a2}",
+    ),
+    Broken(
+        "an item of a replaced version is left",
+        {"item_left_behind"},
+        "a1",
+        "INSERT INTO headgate.item SELECT {a1}, pipeline, collection, item, starts, ends, bbox"
+        " FROM headgate.item WHERE entry = {a2}",
+    ),
+    Broken(
+        "an item of what was never published",
+        {"item_left_behind"},
+        "bad1",
+        "INSERT INTO headgate.item SELECT {bad1}, pipeline, collection, item, starts, ends, bbox"
+        " FROM headgate.item WHERE entry = {a2}",
+    ),
+    Broken(
+        "an item was moved",
+        {"item_mismatch"},
+        "a2",
+        "UPDATE headgate.item SET bbox = box '(1,2),(3,4)' WHERE entry = {a2}",
     ),
     Broken(
         "a key does not belong to its envelope",

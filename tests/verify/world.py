@@ -51,6 +51,7 @@ def rain(folder: Path) -> hg.Pipeline:
         sources=[hg.Directory(str(folder / "incoming"), settle=0, every=0.1)],
         store=str(folder / "lake"),
         retry=PATIENT,
+        dataset="rain",
     )
 
     @p.validate

@@ -233,7 +233,7 @@ def _where(item: Item, said: Mapping[str, Any]) -> tuple[Geometry | None, tuple[
     """Geometry and box. Who gives one of them only gets the other made from it."""
     known = None if item.geometry is None else dict(item.geometry)
     geometry, bbox = said.get("geometry", known), said.get("bbox", item.bbox)
-    box = None if bbox is None else tuple(bbox)
+    box = tuple(bbox) if bbox else None  # pystac says [] where there is none
     try:
         if box is not None and box != item.bbox:
             flat = place.check(box)

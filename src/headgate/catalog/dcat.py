@@ -1,6 +1,7 @@
 """DCAT 3 as JSON-LD: a dataset series per collection, a dataset with its distributions per item.
 
-The context is inside the document, so nothing has to be fetched to read it.
+The context is inside the document, and whatever is pointed to says what it is: nothing has to be
+fetched to read a document, or to check it against DCAT-AP.
 """
 
 from __future__ import annotations
@@ -80,12 +81,19 @@ def dataset(parts: Sequence[Facts], hrefs: Hrefs) -> Document:
         **_rights(about),
         **_where(bbox),
         **_when(min(i.start for i in items), max(i.end for i in items)),
-        "dct:source": [{"@id": iri(part.envelope.uri)} for part in parts],
+        "dct:source": [_source(part) for part in parts],
         "dct:modified": _time(newest.at),
-        "dcat:inSeries": {"@id": names.series(collection)},
+        "dcat:inSeries": {
+            "@id": names.series(collection),
+            "@type": "dcat:DatasetSeries",
+            "dct:title": title_of(about),
+            "dct:description": description_of(about),
+        },
         "dcat:version": str(number),
         "dcat:hasCurrentVersion": {"@id": f"{me}:version:{number}"},
-        "prov:wasGeneratedBy": [{"@id": names.run(part.ledger, part.run)} for part in parts],
+        "prov:wasGeneratedBy": [
+            _is("prov:Activity", names.run(part.ledger, part.run)) for part in parts
+        ],
         "rdfs:seeAlso": [
             {"@id": at.item(collection, id)},
             *({"@id": at.run(p.store, p.run, "provenance.prov.jsonld")} for p in parts),
@@ -104,7 +112,7 @@ def dataset(parts: Sequence[Facts], hrefs: Hrefs) -> Document:
 
 
 def _distribution(facts: Facts, file: File, about: Dataset, hrefs: Hrefs) -> Document:
-    where = {"@id": hrefs.file(facts.store, file)}
+    where = _is("rdfs:Resource", hrefs.file(facts.store, file))
     made: Document = {
         "@id": names.publication(facts, facts.entry, "file", file.name),
         "@type": "dcat:Distribution",
@@ -113,10 +121,10 @@ def _distribution(facts: Facts, file: File, about: Dataset, hrefs: Hrefs) -> Doc
         "dct:issued": _time(facts.at),
         "dcat:accessURL": where,
         "dcat:downloadURL": where,
-        "dcat:mediaType": {"@id": media_type(file.media_type)},
+        "dcat:mediaType": _is("dct:MediaType", media_type(file.media_type)),
         "spdx:checksum": {
             "@type": "spdx:Checksum",
-            "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
+            "spdx:algorithm": _is("spdx:ChecksumAlgorithm", "spdx:checksumAlgorithm_sha256"),
             "spdx:checksumValue": {"@type": "xsd:hexBinary", "@value": file.digest},
         },
         **_license(about),
@@ -126,6 +134,14 @@ def _distribution(facts: Facts, file: File, about: Dataset, hrefs: Hrefs) -> Doc
     return made
 
 
+def _source(facts: Facts) -> Document:
+    return {
+        **_is("dcat:Dataset", iri(facts.envelope.uri)),
+        "dct:title": facts.shown["uri"],
+        "dct:description": "The object, as its source has it",
+    }
+
+
 def media_type(text: str) -> str:
     """The IANA's address of a media type, without its parameters."""
     return iri(MEDIA_TYPES + text.partition(";")[0].strip().lower())
@@ -133,9 +149,13 @@ def media_type(text: str) -> str:
 
 def _rights(dataset: Dataset) -> Document:
     right = dataset.access.upper().replace("-", "_")
-    made: Document = {"dct:accessRights": {"@id": f"{ACCESS}{right}"}, **_license(dataset)}
+    made: Document = {
+        "dct:accessRights": _is("dct:RightsStatement", f"{ACCESS}{right}"),
+        **_license(dataset),
+    }
     if dataset.publisher:
-        made["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": dataset.publisher}
+        agent = _is("foaf:Agent", names.agent(dataset.publisher))
+        made["dct:publisher"] = {**agent, "foaf:name": dataset.publisher}
     if dataset.keywords:
         made["dcat:keyword"] = list(dataset.keywords)
     return made
@@ -143,9 +163,9 @@ def _rights(dataset: Dataset) -> Document:
 
 def _license(dataset: Dataset) -> Document:
     if dataset.license_url:
-        return {"dct:license": {"@id": iri(dataset.license_url)}}
+        return {"dct:license": _is("dct:LicenseDocument", iri(dataset.license_url))}
     if dataset.license and dataset.license != "other":
-        return {"dct:license": {"@id": iri(SPDX_LICENSES + dataset.license)}}
+        return {"dct:license": _is("dct:LicenseDocument", iri(SPDX_LICENSES + dataset.license))}
     return {}
 
 
@@ -167,6 +187,10 @@ def _when(start: datetime | None, end: datetime | None) -> Document:
         }
     )
     return {"dct:temporal": {"@type": "dct:PeriodOfTime", **period}} if period else {}
+
+
+def _is(kind: str, iri: str) -> Document:
+    return {"@id": iri, "@type": kind}
 
 
 def _time(at: datetime) -> Document:

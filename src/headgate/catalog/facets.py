@@ -6,6 +6,7 @@ from typing import Any
 
 from .names import PRODUCER
 
+CORE = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
 _PUBLIC = "https://openlineage.io/spec/facets"
 # Facet → version and name of its public schema.
 STANDARD = {
@@ -39,7 +40,13 @@ def standard(facet: str, **fields: Any) -> dict[str, Any]:
 
 def ours(facet: str, **fields: Any) -> dict[str, Any]:
     """A facet of our own."""
-    return {"_producer": PRODUCER, "_schemaURL": url_of(OURS[facet]), **fields}
+    url = f"{url_of(OURS[facet])}#/$defs/{title_of(facet)}"
+    return {"_producer": PRODUCER, "_schemaURL": url, **fields}
+
+
+def title_of(facet: str) -> str:
+    """What its schema calls a facet: `headgate_run` is a `HeadgateRunFacet`."""
+    return "".join(word.capitalize() for word in facet.split("_")) + "Facet"
 
 
 def url_of(schema: str) -> str:

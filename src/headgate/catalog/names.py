@@ -49,6 +49,11 @@ def item(collection: str, id: str) -> str:
     return f"{series(collection)}:item:{quoted(id, '')}"
 
 
+def agent(name: str) -> str:
+    """Somebody whom a dataset names as its publisher."""
+    return f"urn:headgate:agent:{quoted(name, '')}"
+
+
 def policy(facts: Facts) -> dict[str, Any]:
     """What the pipeline declared, which is the plan of its runs; not what it happened to run on."""
     return {name: value for name, value in facts.declared.items() if name != "environment"}

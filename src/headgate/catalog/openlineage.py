@@ -19,10 +19,10 @@ from headgate.model.mask import mask_uri
 from headgate.model.uri import split_uri
 
 from . import names
-from .facets import ours, standard
+from .facets import CORE, ours, standard
 from .render import iri, moment, said
 
-SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
+SCHEMA = f"{CORE}#/$defs/RunEvent"
 
 Kind = Literal["START", "COMPLETE", "FAIL", "ABORT"]
 Document = dict[str, Any]

@@ -43,7 +43,7 @@ def _nodes(facts: Facts) -> Iterator[Node]:
     yield from _inputs(facts)
     if facts.version is not None:
         yield from _outputs(facts, facts.version)
-    yield from _invalidated(facts)
+    yield from _earlier(facts)
 
 
 def _activity(facts: Facts) -> Node:
@@ -250,21 +250,24 @@ def _rows(facts: Facts, table: str, count: int) -> Node:
     }
 
 
-def _invalidated(facts: Facts) -> Iterator[Node]:
-    """What readers cannot have any more, and by what."""
-    version, before = facts.version, facts.before
-    if version is None:
-        return
-    gone = {facts.reverts} if facts.reverts is not None else set[int]()
-    if before is not None and version.removed and not version.retired:
-        gone.add(before.entry)
-    for entry in sorted(gone):
-        yield {
+def _earlier(facts: Facts) -> Iterator[Node]:
+    """The publications that this one replaces or takes back, and what readers cannot have now."""
+    before = None if facts.before is None else facts.before.entry
+    gone = set[int | None]()
+    if facts.version is not None:
+        gone.add(facts.reverts)
+        if facts.version.removed and not facts.version.retired:
+            gone.add(before)
+    told = (before, facts.reverts, facts.restores)
+    for entry in sorted({entry for entry in told if entry is not None}):
+        made: Node = {
             "@id": names.publication(facts, entry),
             "@type": ["prov:Entity", "hg:Publication"],
-            "prov:wasInvalidatedBy": _id(_run(facts)),
-            "prov:invalidatedAtTime": _time(facts.at),
         }
+        if entry in gone:
+            made["prov:wasInvalidatedBy"] = _id(_run(facts))
+            made["prov:invalidatedAtTime"] = _time(facts.at)
+        yield made
 
 
 def _generated(facts: Facts) -> Node:

@@ -15,7 +15,7 @@ A run that published nothing has no delta manifest.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 from headgate.model import delta
 from headgate.model.facts import Facts
@@ -38,6 +38,102 @@ NAMES = (
 )
 
 
+class Input(TypedDict):
+    """What a run read: what the source said about it, and the digest of its bytes."""
+
+    uri: str
+    version_hint: str | None
+    strength: str
+    version_id: str | None
+    etag: str | None
+    md5: str | None
+    event_time: str
+    digest: str | None
+    size: int | None
+
+
+class Output(TypedDict):
+    """A file that a run published."""
+
+    name: str
+    digest: str
+    size: int | None
+    media_type: str
+
+
+class IoManifest(TypedDict):
+    """What went into a run, and what came out of it. `rows` counts them by table."""
+
+    schema: Literal["io-manifest-v1"]
+    run: str
+    pipeline: str
+    outcome: str
+    inputs: list[Input]
+    outputs: list[Output]
+    rows: dict[str, int]
+
+
+class Commits(TypedDict):
+    """Which code ran."""
+
+    code_digest: str | None
+
+
+class RunManifest(TypedDict):
+    """What it would take to do the same again."""
+
+    schema: Literal["run-manifest-v1"]
+    run: str
+    run_uuid: str
+    ledger: str
+    store: str
+    pipeline: str
+    pipeline_version: str
+    entry: int
+    attempt: int
+    started_at: str
+    ended_at: str
+    inputs: list[Input]
+    reverts: int | None
+    restores: int | None
+    idempotency_key: str
+    effect_key: str | None
+    commits: Commits
+    parameters_digest: str | None
+    config_digest: str | None
+    config: dict[str, Any]
+    environment: dict[str, str]
+    seeds: dict[str, Any]
+    model_versions: dict[str, str]
+
+
+class Counts(TypedDict):
+    """How much was checked."""
+
+    checks: int
+    passed: int
+    failed: int
+    rows_examined: int
+    rows_failed: int
+
+
+class Qa(TypedDict):
+    """What was checked, and what came of it. `reasons` counts failed checks by reason code."""
+
+    schema: Literal["qa-v1"]
+    run: str
+    pipeline: str
+    outcome: str
+    reason: str | None
+    error: str | None
+    error_class: str | None
+    declared: list[str]
+    passed: bool
+    counts: Counts
+    reasons: dict[str, int]
+    checks: list[dict[str, Any]]
+
+
 def files(facts: Facts) -> dict[str, bytes]:
     """Every file of the run, by name."""
     made = {
@@ -55,11 +151,11 @@ def files(facts: Facts) -> dict[str, bytes]:
     return {name: made[name] for name in NAMES if name in made}
 
 
-def manifest(facts: Facts) -> dict[str, Any]:
+def manifest(facts: Facts) -> IoManifest:
     """What went in and what came out."""
     version = facts.version
     return {
-        "schema": "run-io-v1",
+        "schema": "io-manifest-v1",
         "run": facts.run,
         "pipeline": facts.pipeline,
         "outcome": facts.outcome,
@@ -77,7 +173,7 @@ def manifest(facts: Facts) -> dict[str, Any]:
     }
 
 
-def run_manifest(facts: Facts) -> dict[str, Any]:
+def run_manifest(facts: Facts) -> RunManifest:
     """What it would take to do the same again."""
     return {
         "schema": "run-manifest-v1",
@@ -106,7 +202,7 @@ def run_manifest(facts: Facts) -> dict[str, Any]:
     }
 
 
-def qa(facts: Facts) -> dict[str, Any]:
+def qa(facts: Facts) -> Qa:
     """What was checked, and what came of it."""
     failed = [check for check in facts.checks if not check.passed]
     reasons: dict[str, int] = {}
@@ -135,7 +231,7 @@ def qa(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _input(facts: Facts) -> dict[str, Any]:
+def _input(facts: Facts) -> Input:
     envelope = facts.shown
     return {
         "uri": envelope["uri"],

@@ -226,7 +226,7 @@ def _properties(parts: Sequence[Facts], items: Sequence[Item], number: int) -> D
     retired = any(shown_version(part).retired for part in parts)
     made: Document = {
         **{name: value for name, value in added.items() if name not in _TIMES},
-        "datetime": moment(starts) if starts == ends else None,
+        "datetime": moment(starts) if starts == ends else _nominal(items),
         "updated": moment(newest.at),
         "version": str(number),
         "deprecated": retired,
@@ -240,6 +240,11 @@ def _properties(parts: Sequence[Facts], items: Sequence[Item], number: int) -> D
     if len(parts) == 1:
         made["checksum:sha256"] = f"sha256:{shown_version(newest).content}"
     return made
+
+
+def _nominal(items: Sequence[Item]) -> str | None:
+    """The one time that stands for a period, where a handler gave it."""
+    return items[0].properties.get("datetime") if len(items) == 1 else None
 
 
 _TIMES = frozenset({"datetime", "start_datetime", "end_datetime"})

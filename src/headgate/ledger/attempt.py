@@ -56,6 +56,7 @@ class Attempt:
     content: bytes | None = None
     spools: dict[bytes, Spool] | None = None
     rows: dict[str, Chunks] | None = None
+    sizes: dict[str, list[int]] | None = None  # rows in each chunk
     counts: dict[str, int] | None = None
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
@@ -134,17 +135,18 @@ class Attempt:
         spill: Callable[[], Chunks],
     ) -> None:
         """Rows for a table, as a chunk of JSON. `spill` makes the list for more than one chunk."""
-        if self.rows is None:
-            self.rows = {}
+        if self.rows is None or self.sizes is None:
+            self.rows, self.sizes = {}, {}
         chunks = self.rows.get(table)
         if chunks is None:
-            self.rows[table] = [chunk]
+            self.rows[table], self.sizes[table] = [chunk], [rows]
         else:
             if len(chunks) == 1:
                 grown = spill()
                 grown.append(chunks[0])
                 self.rows[table] = chunks = grown
             chunks.append(chunk)
+            self.sizes[table].append(rows)
         self.count(table, rows)
         if added:
             before = self.added or {}

@@ -22,7 +22,7 @@ Q = queries.load(__file__)
 
 NO_LEASE = "HG001"
 CLAIM = "SELECT * FROM headgate.claim($1, $2, $3, $4, $5)"
-LEAVE = "SELECT batch, held FROM headgate.leave($1, $2, $3::bigint[], $4::int[])"
+LEAVE = "SELECT batch, lost FROM headgate.leave($1, $2, $3::bigint[], $4::int[])"
 STAY = (
     "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[],"
     " $6::smallint[], $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[],"
@@ -187,10 +187,10 @@ async def claim(
 async def leave(
     link: Link, pipeline: int, worker: int, ids: Sequence[int], fences: Sequence[int]
 ) -> tuple[int, set[int]]:
-    """The fence check: a new batch number, and which of `ids` were still ours and are gone now."""
+    """The fence check: a new batch number, and which of `ids` were ours no longer."""
     row = await link.fetchrow(LEAVE, pipeline, worker, ids, column(list(fences)))
     assert row is not None
-    return row["batch"], set(row["held"])
+    return row["batch"], set(row["lost"] or ())
 
 
 async def stay(link: Link, pipeline: int, rows: Sequence[Stay]) -> None:

@@ -40,6 +40,7 @@ DECLARE
     waits  boolean;
     held   record;
     tokens float8;
+    epoch  float8;
 BEGIN
     PERFORM pg_advisory_xact_lock(1751606887, p);
     -- A claim need not survive a crash of the server by itself: settling flushes it along, and
@@ -48,6 +49,7 @@ BEGIN
     -- now() is the start of the transaction, before we waited for the lock. A lease decided by it
     -- could be granted on a row that another worker released meanwhile.
     now_at := clock_timestamp();
+    epoch := extract(epoch FROM now_at);
     -- Shared, so that whoever buries this worker waits for us and then finds what we took.
     PERFORM FROM headgate.worker k
     WHERE k.id = w AND k.buried_at IS NULL AND k.alive_until > now_at FOR SHARE;
@@ -143,7 +145,7 @@ BEGIN
         WHERE o.ctid = ANY (due || fresh) AND o.worker IS NULL
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
-           nullif(t.first_at, now_at), extract(epoch FROM now_at)::float8, t.due_at IS NOT NULL, t.upstream,
+           nullif(t.first_at, now_at), epoch, t.due_at IS NOT NULL, t.upstream,
            e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, e.reverts, t.part,
            held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
                AND headgate.superseded(t.subject, e.id, e.uri, e.sequence,
@@ -166,26 +168,26 @@ END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin 
 
 -- function: leave
 -- The fence check. What is deleted here was still held by this worker under this fence; the rest
--- was taken over by someone else, and nothing of it may be kept. A row that changes between the
--- look and the delete has another place by then, and is not deleted.
+-- was taken over by someone else, and nothing of it may be kept: `lost` names it.
+-- IS TRUE keeps the fences in a hash table; as a join they would be looked through row by row.
 CREATE OR REPLACE FUNCTION headgate.leave(
-    p smallint, w int, ids bigint[], fences int[], OUT batch bigint, OUT held bigint[])
+    p smallint, w int, ids bigint[], fences int[], OUT batch bigint, OUT lost bigint[])
 LANGUAGE plpgsql AS $$
 DECLARE
+    held  bigint[];
     parts bigint[];
 BEGIN
     batch := nextval('headgate.batch');
     WITH gone AS (
-        DELETE FROM headgate.work g WHERE g.worker = w AND g.ctid = ANY (ARRAY(
-            SELECT o.ctid
-            FROM unnest(ids, headgate.spread(fences, cardinality(ids))) AS t(id, fence)
-            CROSS JOIN LATERAL (
-                SELECT x.ctid FROM headgate.work x
-                WHERE x.pipeline = p AND x.id = t.id AND x.fence = t.fence AND x.worker = w
-                OFFSET 0) AS o))
+        DELETE FROM headgate.work g
+        WHERE g.pipeline = p AND g.id = ANY (ids) AND g.worker = w AND ((g.id, g.fence) IN (
+            SELECT unnest(ids), unnest(headgate.spread(fences, cardinality(ids))))) IS TRUE
         RETURNING g.id, g.part)
-    SELECT coalesce(array_agg(g.id), '{}'), array_agg(g.part) FILTER (WHERE g.part IS NOT NULL)
+    SELECT array_agg(g.id), array_agg(g.part) FILTER (WHERE g.part IS NOT NULL)
     INTO held, parts FROM gone g;
+    IF cardinality(held) IS DISTINCT FROM cardinality(ids) THEN
+        lost := ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(held));
+    END IF;
     IF parts IS NOT NULL THEN
         PERFORM FROM headgate.part b WHERE b.pipeline = p AND b.part = ANY (parts)
         ORDER BY b.part FOR UPDATE;

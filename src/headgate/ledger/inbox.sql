@@ -30,11 +30,12 @@ BEGIN
         OVERRIDING SYSTEM VALUE
         SELECT coalesce(ids[t.rank], nextval('headgate.entry_id_seq')), p, t.key, t.uri, t.event_time,
                t.received_at, t.fingerprint, t.removed, t.sequence, t.envelope, t.data
-        FROM unnest(
-            keys, uris, headgate.spread(event_times, many), headgate.spread(received, many),
-            prints, headgate.spread(gone, many), headgate.spread(sequences, many), envelopes,
-            headgate.spread(datas, many), ranks)
-            AS t(key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data, rank)
+        FROM (SELECT unnest(keys) AS key, unnest(uris) AS uri,
+                     unnest(headgate.spread(event_times, many)) AS event_time,
+                     unnest(headgate.spread(received, many)) AS received_at,
+                     unnest(prints) AS fingerprint, unnest(headgate.spread(gone, many)) AS removed,
+                     unnest(headgate.spread(sequences, many)) AS sequence, unnest(envelopes) AS envelope,
+                     unnest(headgate.spread(datas, many)) AS data, unnest(ranks) AS rank) AS t
         ON CONFLICT (pipeline, key) DO NOTHING
         RETURNING id, entry.key, entry.uri),
     enqueue AS (
@@ -115,5 +116,5 @@ RETURNING id
 -- name: deploy
 INSERT INTO headgate.deployment AS d (pipeline, version, code, params, declared)
 VALUES ($1, $2, $3, $4, $5::text::jsonb)
-ON CONFLICT (pipeline, version, code, params) DO UPDATE SET declared = excluded.declared
+ON CONFLICT (pipeline, version, code, params, md5(declared::text)) DO UPDATE SET declared = excluded.declared
 RETURNING id

@@ -7,11 +7,13 @@ item says is in the journal line; the row has only what a search asks for.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any
 
 import orjson
 
 from headgate.model.facts import Item
+from headgate.model.revert import restored
 from headgate.pg import Link, queries
 
 from .arrays import column
@@ -24,14 +26,14 @@ Box = tuple[tuple[float, float], tuple[float, float]]
 
 async def publish(link: Link, pipeline: int, attempts: Sequence[Attempt]) -> None:
     """Write the rows of what these attempts publish. A removal has none, unless it retires."""
-    await _inherit(link, [a for a in attempts if a.claim.removed])
+    await _inherit(link, attempts)
     told = sorted(
         (
-            (a.claim.id, a.item, is_retired(a))
+            (a.claim.id, a.item, a.retired)
             for a in attempts
-            if a.item is not None and (not a.claim.removed or is_retired(a))
+            if a.item is not None and (not a.claim.removed or a.retired)
         ),
-        key=lambda row: row[0],
+        key=itemgetter(0),
     )
     if told:
         await link.execute(
@@ -47,11 +49,6 @@ async def publish(link: Link, pipeline: int, attempts: Sequence[Attempt]) -> Non
         )
 
 
-def is_retired(attempt: Attempt) -> bool:
-    """Did its source take the object away, and what was published stays readable?"""
-    return bool(attempt.facts and attempt.facts.get("retired"))
-
-
 def box(bbox: Sequence[float] | None) -> Box | None:
     """A bounding box as a search sees it: flat, and beyond 180 where it crosses the antimeridian.
 
@@ -64,11 +61,19 @@ def box(bbox: Sequence[float] | None) -> Box | None:
     return (west, south), (east if west <= east else east + 360, north)
 
 
-async def _inherit(link: Link, removals: Sequence[Attempt]) -> None:
-    """What is taken away is the item that it was."""
-    heads = {a.claim.head.entry: a for a in removals if a.claim.head is not None}
-    if heads:
-        for row in await link.fetch(Q.said, sorted(heads)):
+async def _inherit(link: Link, attempts: Sequence[Attempt]) -> None:
+    """What is taken away is the item that it was, and what is brought back is it again."""
+    heirs = {of: a for a in attempts if (of := _inherits(a)) is not None}
+    if heirs:
+        for row in await link.fetch(Q.said, sorted(heirs)):
             said: dict[str, Any] = orjson.loads(row["doc"] or b"{}")
             if "item" in said:
-                heads[row["entry"]].item = Item.restore(said["item"])
+                heirs[row["entry"]].item = Item.restore(said["item"])
+
+
+def _inherits(attempt: Attempt) -> int | None:
+    """The publication whose item this one is, if it is not one of its own."""
+    claim = attempt.claim
+    if claim.removed:
+        return None if claim.head is None else claim.head.entry
+    return None if claim.reverts is None else restored(claim.envelope())

@@ -20,11 +20,14 @@ BEGIN
     INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, worker, at, reason, steps, doc, hash)
     SELECT for_batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
            clock_timestamp(), t.reason, t.steps, t.doc, t.hash
-    FROM unnest(
-        entries, headgate.spread(fences, many), headgate.spread(outcomes, many),
-        headgate.spread(tries, many), headgate.spread(w, many), headgate.spread(reasons, many),
-        headgate.spread(paths, many), headgate.spread(docs, many), hashes) WITH ORDINALITY
-        AS t(entry, fence, outcome, attempt, worker, reason, steps, doc, hash, n);
+    FROM (SELECT generate_series(1, many) AS n, unnest(entries) AS entry,
+                 unnest(headgate.spread(fences, many)) AS fence,
+                 unnest(headgate.spread(outcomes, many)) AS outcome,
+                 unnest(headgate.spread(tries, many)) AS attempt,
+                 unnest(headgate.spread(w, many)) AS worker,
+                 unnest(headgate.spread(reasons, many)) AS reason,
+                 unnest(headgate.spread(paths, many)) AS steps,
+                 unnest(headgate.spread(docs, many)) AS doc, unnest(hashes) AS hash) AS t;
 
     PERFORM pg_advisory_xact_lock(1751606888, 0);
     SELECT c.pos, c.chain INTO last_pos, last_chain FROM headgate.commit c ORDER BY c.pos DESC LIMIT 1;

@@ -38,10 +38,11 @@ BEGIN
         (entry, pipeline, deployment, uri, version, predecessor, removed, content, effect, artifacts)
     SELECT t.entry, p, deployed, t.uri, t.version, t.predecessor, t.removed, t.content, t.effect,
            t.artifacts::jsonb
-    FROM unnest(
-        entries, uris, headgate.spread(versions, many), predecessors,
-        headgate.spread(gone, many), contents, effects, headgate.spread(named, many))
-        AS t(entry, uri, version, predecessor, removed, content, effect, artifacts);
+    FROM (SELECT unnest(entries) AS entry, unnest(uris) AS uri,
+                 unnest(headgate.spread(versions, many)) AS version,
+                 unnest(predecessors) AS predecessor, unnest(headgate.spread(gone, many)) AS removed,
+                 unnest(contents) AS content, unnest(effects) AS effect,
+                 unnest(headgate.spread(named, many)) AS artifacts) AS t;
     RETURN lost;
 END $$ SET enable_seqscan = off SET enable_mergejoin = off;
 

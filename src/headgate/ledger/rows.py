@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, repeat
+from typing import TypeVar
 
 from headgate.errors import LedgerRefused
 from headgate.model.ports import Chunks
@@ -34,6 +36,7 @@ UNIQUE = """
 """
 # What one statement may carry: it is parsed in memory.
 MOST_BYTES = 4 << 20
+T = TypeVar("T")
 OWN = (("_headgate_entry", "bigint"), ("_headgate_at", "timestamptz"))
 
 
@@ -49,10 +52,11 @@ def _name(table: Table) -> str:
 
 @dataclass(slots=True, eq=False)
 class Produced:
-    """Rows of one table that one entry stands for, as JSON arrays."""
+    """Rows of one table that one entry stands for, as JSON arrays of so many rows each."""
 
     entry: int
     at: datetime
+    sizes: Sequence[int]
     chunks: Chunks | tuple[bytes, ...]
     predecessor: int | None
     adopts: bool = False  # the predecessor's rows stay, in its own name …
@@ -79,17 +83,16 @@ class RowsTable:
         mine = ", ".join("r." + _quote(k) for k in self.table.key)
         # Asked once, before the first row.
         first = f"(SELECT pg_advisory_xact_lock_shared{self._locks}) IS NOT NULL"
-        # Sorted by key: two committers then lock rows in the same order. OFFSET 0 hides how many
-        # there are: a planner that sees it plans each statement anew, which takes as long as to run
-        # it for one row, and the plan is always the same.
+        # Sorted by key: two committers then lock rows in the same order. Nothing here tells the
+        # planner how many rows there are: where it sees that, it plans each statement anew, which
+        # takes as long as to run it for one row, and the plan is always the same.
         return f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
             SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
-            FROM (SELECT $1::bigint[] AS ids, $2::timestamptz[] AS at, $3::text[] AS made OFFSET 0)
-                     AS a,
-                 unnest(a.ids, headgate.spread(a.at, cardinality(a.ids)), a.made)
-                     AS e(entry, at, rows),
-                 jsonb_populate_recordset(NULL::{name}, e.rows::jsonb) WITH ORDINALITY AS r
+            FROM jsonb_populate_recordset(NULL::{name}, $3::jsonb) WITH ORDINALITY AS r,
+                 LATERAL (SELECT
+                    ($1::bigint[])[r.ordinality::int] AS entry,
+                    ($2::timestamptz[])[least(r.ordinality::int, cardinality($2))] AS at) AS e
             WHERE {first if share else "true"}
             ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
             ON CONFLICT ({key}) DO UPDATE SET {updates}
@@ -208,12 +211,20 @@ class RowsTable:
             await link.execute(self._take_back, before)
         for k in range(max((len(p.chunks) for p in produced), default=0)):
             for group in _statements([p for p in produced if len(p.chunks) > k], k):
+                # One array for all of them: a call for each entry costs more than its row.
+                sizes = [p.sizes[k] for p in group]
+                rows = b",".join([p.chunks[k][1:-1] for p in group])
                 await link.execute(
                     upsert,
-                    [p.entry for p in group],
-                    column([p.at for p in group]),
-                    [p.chunks[k].decode() for p in group],
+                    _each([p.entry for p in group], sizes),
+                    column(_each([p.at for p in group], sizes)),
+                    f"[{rows.decode()}]",
                 )
+
+
+def _each(values: list[T], sizes: Sequence[int]) -> list[T]:
+    """A value of each entry, for each of its rows."""
+    return list(chain.from_iterable(map(repeat, values, sizes)))
 
 
 def _statements(produced: Sequence[Produced], k: int) -> Iterator[Sequence[Produced]]:

@@ -158,14 +158,13 @@ class Settler:
             if self._serial and not failing:
                 await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
             claims = sorted([s.claim for s in batch], key=_BY_ID)
-            number, held = await gate.leave(
+            number, lost = await gate.leave(
                 link,
                 at.pipeline,
                 claims[0].worker,
                 [c.id for c in claims],
                 [c.fence for c in claims],
             )
-            lost = {c.id for c in claims} - held
             live = [s for s in batch if s.claim.id not in lost] if lost else batch
             await self._effects(link, [s for s in live if isinstance(s.verdict, Finalized)])
             ready = [s for s in live if isinstance(s.verdict, Finalized)]
@@ -314,6 +313,7 @@ def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
         Produced(
             s.claim.id,
             s.claim.event_time,
+            s.sizes.get(label, ()) if s.sizes else (),
             s.rows.get(label, ()) if s.rows else (),
             s.publication.predecessor if s.publication else None,
             s.retired,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, cast
 
@@ -184,8 +184,14 @@ class Facts:
     @cached_property
     def shown(self) -> Mapping[str, Any]:
         """What came, as records show it: without its bytes, and without what must not be read."""
-        shown = cast("dict[str, Any]", mask(output(structs.replace(self.envelope, data=None))))
-        return {**shown, "uri": mask_uri(self.envelope.uri)}
+        told = self.envelope
+        bare = structs.replace(
+            told,
+            data=None,
+            event_time=told.event_time.astimezone(UTC),
+            received_at=told.received_at.astimezone(UTC),
+        )
+        return {**cast("dict[str, Any]", mask(output(bare))), "uri": mask_uri(told.uri)}
 
     @property
     def started_at(self) -> datetime:

@@ -276,7 +276,14 @@ class Pipeline:
             )
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, ("item", "obj", "run"), least=1, kind="item", yields=False)
+            takes = ("item", "obj", "run")
+            step = self._step(function, takes, least=1, kind="item", yields=False)
+            first = next(iter(inspect.signature(function).parameters))
+            if first == "obj":
+                raise PipelineError(
+                    f"{self.name}.item: {step.name}({first}, …) has the wrong signature",
+                    hint=f"write: def {getattr(function, '__name__', 'handler')}(item, obj, run)",
+                )
             self.item_step = ItemStep(step, item, self._wants_pystac(function, step.name))
             self._collection = collection
             self.dataset = self.dataset or Dataset(collection or self.name)

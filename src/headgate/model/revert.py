@@ -69,6 +69,12 @@ def envelope(
     )
 
 
+def restored(change: Envelope) -> int | None:
+    """The publication that a revert brings back; None: nothing was there."""
+    said = change.metadata.get("restores")
+    return said if isinstance(said, int) else None
+
+
 def restored_content(change: Envelope) -> bytes:
     """The digest of the bytes that a revert brings back."""
     return bytes.fromhex(str(change.metadata[CONTENT]))

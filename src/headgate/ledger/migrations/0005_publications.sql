@@ -6,6 +6,12 @@ ALTER TABLE headgate.entry ADD COLUMN reverts bigint, ADD COLUMN restores bigint
     ADD CHECK (restores IS NULL OR reverts IS NOT NULL);
 CREATE INDEX entry_reverts ON headgate.entry (reverts) WHERE reverts IS NOT NULL;
 
+-- Records tell what a pipeline declared, and what it ran on, when it ran: to declare something else is
+-- another deployment, and changes nothing about what earlier ones did.
+ALTER TABLE headgate.deployment DROP CONSTRAINT deployment_pipeline_version_code_params_key;
+CREATE UNIQUE INDEX deployment_declared
+    ON headgate.deployment (pipeline, version, code, params, md5(declared::text));
+
 -- The items of catalogued pipelines, as a search needs them: the heads only, one row per object.
 -- What an item says is in the journal line of its entry.
 CREATE TABLE headgate.item (
