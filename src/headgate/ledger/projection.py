@@ -53,7 +53,7 @@ class Span:
     objects: int
 
 
-async def stores(db: Database, pipelines: Iterable[str] | None = None) -> list[Place]:
+async def stores(db: Database | Link, pipelines: Iterable[str] | None = None) -> list[Place]:
     """The stores that a catalog is written to: those of these pipelines, or all."""
     named = None if pipelines is None else list(pipelines)
     return [
@@ -63,19 +63,30 @@ async def stores(db: Database, pipelines: Iterable[str] | None = None) -> list[P
 
 
 async def hold(link: Link, place: Place) -> bool:
-    """Be the only one who writes this store's files until the transaction ends; False: another is."""
+    """Be the only one who writes this store's files until the transaction ends; False: no."""
     return await link.fetchval(Q.hold, place.id)
 
 
+async def wait(link: Link, place: Place) -> None:
+    """The same, once who is at work has ended its page."""
+    await link.execute(Q.wait, place.id)
+
+
 async def windows(
-    db: Database, place: Place, after: int, lines: int, most: int
+    db: Database | Link,
+    place: Place,
+    after: int,
+    lines: int,
+    most: int,
+    last: int | None = None,
 ) -> list[tuple[int, int]]:
     """The commits after a position in portions of about so many lines, `most` of them at the most.
 
     Each is (after, upto), of whole commits. Where nothing is left behind the last one, it reaches
-    to the last commit of all, whoever made that.
+    to the last commit of all (or the one that is named), whoever made that.
     """
-    last: int = await db.fetchval(Q.last)  # first: what comes later belongs to the next windows
+    if last is None:
+        last = await latest(db)  # first: what comes later belongs to the next windows
     commits = await db.fetch(Q.windows, after, list(place.pipelines), last, lines * most)
     cuts: list[int] = []
     gathered, upto = 0, after
@@ -91,6 +102,11 @@ async def windows(
     return list(pairwise([after, *cuts[:most]]))
 
 
+async def latest(db: Database | Link) -> int:
+    """The position of the last commit of all."""
+    return await db.fetchval(Q.last)
+
+
 async def position(link: Link, place: Place) -> int:
     """How far the files of a store are, now."""
     return await link.fetchval(Q.position, place.id)
@@ -101,14 +117,14 @@ async def move(link: Link, place: Place, upto: int) -> None:
     await link.execute(Q.move, place.id, upto)
 
 
-async def behind(db: Database, place: Place) -> Behind:
+async def behind(db: Database | Link, place: Place) -> Behind:
     """How much the files of a store lag behind the ledger."""
     row = await db.fetchrow(Q.behind, place.position, list(place.pipelines))
     assert row is not None
     return Behind(row["lines"], row["seconds"])
 
 
-async def heads(db: Database, place: Place, keys: Iterable[Key]) -> dict[Key, list[int]]:
+async def heads(db: Database | Link, place: Place, keys: Iterable[Key]) -> dict[Key, list[int]]:
     """The publications that form these items now; those that are gone are left out."""
     asked = sorted(set(keys))
     found: dict[Key, list[int]] = {}
@@ -121,7 +137,7 @@ async def heads(db: Database, place: Place, keys: Iterable[Key]) -> dict[Key, li
 
 
 async def chains(
-    db: Database, entries: Sequence[int], depth: int | None = None
+    db: Database | Link, entries: Sequence[int], depth: int | None = None
 ) -> dict[int, list[int]]:
     """What each of these publications replaced, the newest first: all of it, or so many."""
     found: dict[int, list[int]] = {}
@@ -131,7 +147,7 @@ async def chains(
     return found
 
 
-async def collections(db: Database, place: Place) -> dict[str, Dataset]:
+async def collections(db: Database | Link, place: Place) -> dict[str, Dataset]:
     """Every collection of a store by its name: those with items, and datasets that have none yet.
 
     Of several pipelines with one collection, the one that was deployed last describes it.
@@ -151,7 +167,7 @@ async def collections(db: Database, place: Place) -> dict[str, Dataset]:
     return dict(sorted(named.items()))
 
 
-async def span(db: Database, place: Place, collection: str) -> Span:
+async def span(db: Database | Link, place: Place, collection: str) -> Span:
     """Where and when the items of a collection are."""
     r = await db.fetchrow(Q.extent, collection, list(place.pipelines))
     assert r is not None
@@ -163,14 +179,14 @@ async def span(db: Database, place: Place, collection: str) -> Span:
     return Span(r["starts"], r["ends"], box, r["objects"])
 
 
-async def shards(db: Database, place: Place, collection: str) -> list[str]:
+async def shards(db: Database | Link, place: Place, collection: str) -> list[str]:
     """The shards of a collection that have items."""
     rows = await db.fetch(Q.shards, collection, list(place.pipelines))
     return [f"{r['shard']:02x}" for r in rows]
 
 
 async def members(
-    db: Database, place: Place, collection: str, shards: Iterable[str]
+    db: Database | Link, place: Place, collection: str, shards: Iterable[str]
 ) -> dict[str, list[str]]:
     """The ids of the items in some shards; a shard without items has none."""
     found: dict[str, list[str]] = {shard: [] for shard in shards}

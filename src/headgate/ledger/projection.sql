@@ -16,6 +16,12 @@ GROUP BY s.id, s.uri, x.pos, x.moved_at ORDER BY s.id
 -- written: no snapshot and no number, so it keeps nobody's dead rows from being tidied away.
 SELECT pg_try_advisory_xact_lock(1751606892, $1)
 
+-- name: wait
+SELECT pg_advisory_xact_lock(1751606892, $1)
+
+-- name: snapshot
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
+
 -- name: position
 SELECT coalesce((SELECT x.pos FROM headgate.projection x WHERE x.store = $1), 0)
 

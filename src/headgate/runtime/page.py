@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import TypeVar
 
 from headgate.catalog import static
 from headgate.catalog.hrefs import shard as shard_of
@@ -26,8 +27,9 @@ from headgate.ledger import projection
 from headgate.ledger.projection import Key, Place
 from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
-from headgate.pg import Database
+from headgate.pg import Database, Link
 
+T = TypeVar("T")
 # A version's neighbours on both sides are in its links: this far back they change with a new head.
 NEAR = 3
 
@@ -63,7 +65,7 @@ class Changes:
 class Page:
     """What some lines of the journal change in the files of one store."""
 
-    def __init__(self, db: Database, place: Place) -> None:
+    def __init__(self, db: Database | Link, place: Place) -> None:
         self._db = db
         self._place = place
         self._known: dict[int, Facts] = {}
@@ -174,9 +176,9 @@ def key_of(facts: Facts | None) -> Key | None:
     return facts.item.collection, facts.item.id
 
 
-def portions(keys: Iterable[Key], size: int) -> Iterator[list[Key]]:
-    """Keys, so many at a time."""
-    rest = iter(keys)
+def portions(things: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Things, so many at a time."""
+    rest = iter(things)
     while portion := list(islice(rest, size)):
         yield portion
 

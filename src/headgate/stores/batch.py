@@ -37,19 +37,19 @@ def write_all(root: str, spools: str, files: Mapping[str, bytes], durable: set[s
     try:
         moves: list[tuple[str, str]] = []
         written: list[str] = []
-        for number, (folder, paths) in enumerate(sorted(folders.items())):
+        for folder, paths in sorted(folders.items()):
             whole = not os.path.isdir(folder)
-            under = f"{aside}/{number}"
-            os.mkdir(under, FOLDER_MODE)
+            under = f"{aside}/{len(written)}" if whole else aside
+            if whole:
+                os.mkdir(under, FOLDER_MODE)
+                written.append(under)
+                moves.append((under, folder))
             for path in paths:
-                file = f"{under}/{os.path.basename(path)}"
+                file = f"{under}/{os.path.basename(path) if whole else len(written)}"
                 _write(file, files[path])
                 written.append(file)
                 if not whole:
                     moves.append((file, path))
-            if whole:
-                written.append(under)
-                moves.append((under, folder))
         sync_all(root, written)
         changed: set[str] = set()
         for source, target in moves:
