@@ -24,7 +24,7 @@ from headgate.runtime.work import Worker
 
 from . import processes
 from .files import row, through, write_small
-from .gate import TIMEOUT_SECONDS, set_as_up_does
+from .gate import LEFT, LOOK_SECONDS, TIMEOUT_SECONDS, set_as_up_does
 from .job import Count
 from .processes import Failed, Report, Together
 from .result import Figure, Row
@@ -115,8 +115,10 @@ async def publish(db: Database, pipeline: hg.Pipeline, n: int) -> None:
         await inbox.receive(db, at, "bench", some)
     worker = Worker(db, await station.paths(db, [pipeline], Tuning()), Tuning(), name="bench")
     working = asyncio.create_task(worker.run())
-    while not working.done() and await db.fetchval("SELECT EXISTS (SELECT FROM headgate.work)"):
-        await asyncio.sleep(0.05)
+    while await db.fetchval(LEFT):
+        if working.done():
+            raise Failed("catalog_rebuild: the worker stopped before its work was done")
+        await asyncio.sleep(LOOK_SECONDS)
     worker.stop()
     await working
 

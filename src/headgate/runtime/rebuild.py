@@ -24,13 +24,14 @@ from headgate.pg import Database, Link
 from headgate.stores import open_store
 
 from .page import Page, Touched, key_of, portions
-from .project import IDLE_SECONDS, LINES, PORTIONS, Projector, Writer, render_runs
+from .project import LINES, PORTIONS, Projector, Writer, render_runs
 from .tuning import Tuning
 
 Progress = Callable[[int, int], None]
 """Called with how many lines of the journal are done, and how many there are."""
 
 RUNS = "runs"
+DAY_SECONDS = 86_400.0
 REMOVED_AT_ONCE = 1000
 SHARDS_AT_ONCE = 16
 
@@ -95,9 +96,9 @@ async def rebuild(
 ) -> list[Rebuilt]:
     """Write every file anew and remove what does not belong; what was done, by store."""
     done: list[Rebuilt] = []
-    for place in await _places(db, pipeline):
+    for place in await places(db, pipeline):
         store, told = open_store(place.uri, tuning.local), Rebuilt(place.uri)
-        async with db.transaction(idle_seconds=96 * IDLE_SECONDS) as link:
+        async with db.transaction(idle_seconds=DAY_SECONDS) as link:
             await projection.wait(link, place)
             upto = await projection.latest(link)
             async with Writer(store) as writer:
@@ -112,27 +113,24 @@ async def rebuild(
 
 async def compare(
     db: Database,
-    tuning: Tuning,
+    place: Place,
+    store: Store,
     *,
-    pipeline: str | None = None,
     runs: bool = False,
     progress: Progress = lambda done, of: None,
-) -> list[Rebuilt]:
-    """What `rebuild` would do. A store whose files are behind, or being written, is left out."""
-    done: list[Rebuilt] = []
-    for place in await _places(db, pipeline):
-        store, told = open_store(place.uri, tuning.local), Rebuilt(place.uri)
-        async with db.transaction(idle_seconds=96 * IDLE_SECONDS) as link:
-            await link.execute(projection.Q.snapshot)
-            if not await projection.hold(link, place):
-                continue
-            reached_to = await projection.position(link, place)
-            if (await projection.behind(link, replace(place, position=reached_to))).lines:
-                continue
-            sink, upto = Compared(store, told), await projection.latest(link)
-            await Rebuild(link, place, store, sink, told, runs=runs).run(upto, progress)
-        done.append(told)
-    return done
+) -> Rebuilt | None:
+    """What `rebuild` would change in a store; None when its files are behind or being written."""
+    told = Rebuilt(place.uri)
+    async with db.transaction(idle_seconds=DAY_SECONDS) as link:
+        await link.execute(projection.Q.snapshot)
+        if not await projection.hold(link, place):
+            return None
+        reached_to = await projection.position(link, place)
+        if (await projection.behind(link, replace(place, position=reached_to))).lines:
+            return None
+        sink, upto = Compared(store, told), await projection.latest(link)
+        await Rebuild(link, place, store, sink, told, runs=runs).run(upto, progress)
+    return told
 
 
 class Rebuild:
@@ -228,12 +226,13 @@ def render_prov(lines: Iterable[Facts]) -> Files:
     return files
 
 
-async def _places(db: Database, pipeline: str | None) -> list[Place]:
-    places = await projection.stores(db, None if pipeline is None else [pipeline])
-    if not places:
+async def places(db: Database, pipeline: str | None) -> list[Place]:
+    """The stores to rebuild: all, or a pipeline's. Raises `UsageError` when there are none."""
+    found = await projection.stores(db, None if pipeline is None else [pipeline])
+    if not found:
         whose = "no pipeline has" if pipeline is None else f"pipeline {pipeline!r} has no"
         raise UsageError(
             f"{whose} a dataset, so there is no catalog",
             hint='Give a pipeline one: hg.Pipeline(…, dataset="soil"), and run it once.',
         )
-    return places
+    return found
