@@ -8,7 +8,8 @@ repeated and in whatever order.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
@@ -65,6 +66,14 @@ async def stores(db: Database | Link, pipelines: Iterable[str] | None = None) ->
 async def hold(link: Link, place: Place) -> bool:
     """Be the only one who writes this store's files until the transaction ends; False: no."""
     return await link.fetchval(Q.hold, place.id)
+
+
+@asynccontextmanager
+async def still(db: Database, seconds: float) -> AsyncGenerator[Link]:
+    """The ledger as it is now, for whoever reads all of it and may take so long."""
+    async with db.transaction(idle_seconds=seconds) as link:
+        await link.execute(Q.snapshot)
+        yield link
 
 
 async def wait(link: Link, place: Place) -> None:

@@ -121,8 +121,7 @@ async def compare(
 ) -> Rebuilt | None:
     """What `rebuild` would change in a store; None when its files are behind or being written."""
     told = Rebuilt(place.uri)
-    async with db.transaction(idle_seconds=DAY_SECONDS) as link:
-        await link.execute(projection.Q.snapshot)
+    async with projection.still(db, DAY_SECONDS) as link:
         if not await projection.hold(link, place):
             return None
         reached_to = await projection.position(link, place)

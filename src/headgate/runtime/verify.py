@@ -51,7 +51,7 @@ async def verify(db: Database, *, deep: bool = False, progress: Progress | None 
         seen += len({reference.entry for reference in page})
         progress("objects", min(seen, of), of)
     await _anchors(db, findings, stores)
-    if deep:
+    if deep and not findings.violations:  # else the files would be held against what is wrong
         await _catalogs(db, findings, stores)
     return Report(
         not findings.violations,
