@@ -29,7 +29,7 @@ from .pipelines import Kind, declare, envelope, message
 from .processes import Report, Together
 
 TIMEOUT_SECONDS = 600.0
-LOOK_SECONDS = 0.005
+LOOK_SECONDS = 0.02  # each look is work that the clock counts
 LEFT = "SELECT EXISTS (SELECT FROM headgate.work)"
 # Declared rows are replaced, not added up. Whatever touches one a second time is written down.
 AGAIN = """

@@ -3,8 +3,8 @@
     gate → fetch → digest → validate → stage → promote → finalize
 
 `prepare` takes one entry up to its effects, without leaving a trace: bytes in a spool, rows in a
-list. `stage` makes the bytes of many entries durable. `settle` commits many entries at once, with
-their journal. A process may die between any two lines; the next one starts at the gate again.
+list. `settle` makes the bytes of many entries durable (`ledger/stage.py`) and commits them at once,
+with their journal. A process may die between any two lines; the next one starts at the gate again.
 
 The way to the effects is written once, as a generator that stops where a handler is to be called.
 Where all handlers are plain functions a worker's thread calls them, entry after entry; where one is
@@ -19,17 +19,14 @@ import inspect
 import random
 import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from copy import deepcopy
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
-from headgate.catalog import about
-from headgate.catalog.footprint import Located, footprint
-from headgate.ledger import object as objects
+from headgate.catalog.describe import describing
+from headgate.catalog.footprint import Located
 from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
@@ -37,18 +34,20 @@ from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
 from headgate.ledger.run import Around, NeedsThread, RunNow, in_thread, mishap
 from headgate.ledger.settle import Settler
+from headgate.ledger.stage import Stager
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import REFUSED
-from headgate.model.facts import File, media_type
+from headgate.model.envelope import REFUSED, Envelope
+from headgate.model.facts import File, Item, media_type
 from headgate.model.identity import EffectKey, is_newer
 from headgate.model.mask import Masker
 from headgate.model.object import Object
-from headgate.model.pipeline import ItemStep, Pipeline, Step
+from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
 from headgate.model.revert import restored_artifacts, restored_content
 from headgate.model.rows import CHUNK, Encoder
+from headgate.model.validation.outcomes import Outcomes, verdict_of
 from headgate.model.verdict import (
     Finalized,
     Quarantine,
@@ -68,7 +67,6 @@ from headgate.telemetry.log import get_logger
 log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
-KEEPERS = 8
 COPY_BYTES = 1 << 20
 UNREADABLE = "Ask its sender to send it right, and discard this one."
 # A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
@@ -111,6 +109,7 @@ class Path:
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
         self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
+        self.stager = Stager(db, at.store, store, self._judge_attempt)
         self.settler = Settler(
             db,
             declared.name,
@@ -193,9 +192,8 @@ class Path:
         verdict = self._digest(attempt)
         if verdict is not None:
             return verdict
-        for step in self.declared.validators:
-            with checking(step.name):
-                yield step, _nothing
+        if self.declared.validators:
+            yield from self._validate(attempt)
         attempt.reach("validated", Point.VALIDATED)
         for declared, encoder in self._encoders:
             attempt.count(encoder.label, 0)
@@ -298,6 +296,26 @@ class Path:
             return Skipped("unchanged")
         return None
 
+    def _validate(self, attempt: Attempt) -> Generator[Asked]:
+        """Ask every check, so that a reader has all they say, and then fail if one did."""
+        said = attempt.checks = Outcomes(
+            self._masker.text, everything=self.declared.dataset is not None
+        )
+        failures: list[Exception] = []
+        for step in self.declared.validators:
+            try:
+                with checking(step.name):
+                    yield step, partial(said.take, step.name)
+            except Exception as error:
+                if self._is_in_the_way(error.__cause__):
+                    raise  # a thread asks them all again
+                said.raised(step.name, error)
+                failures.append(error)
+            else:
+                failures += said.ended(step.name)
+        if failures:
+            raise verdict_of(failures)
+
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
         label = encoder.label
         seen = attempt.count(label, 0)
@@ -314,89 +332,22 @@ class Path:
 
     def _describe(self, attempt: Attempt) -> Generator[Asked, None, None]:
         """Make it an item of its catalog: as it is found, then as the handler would have it."""
-        declared = self.declared.item_step
-        with checking("item" if declared is None else declared.step.name, "item"):
-            # A step like any other: it reads files, and may take its time.
-            yield Step(partial(self._found, attempt), "item", False, 0), _nothing
-            # A revert brings back what was said then, whatever the handler would say now.
-            if declared is not None and attempt.claim.reverts is None:
-                yield self._amend(attempt, declared)
+        assert attempt.object is not None, "only objects are described"
 
-    def _found(self, attempt: Attempt) -> None:
-        obj, declared = attempt.object, self.declared.item_step
-        assert obj is not None, "only objects are described"
-        if declared is not None and declared.of is not None:
-            name = about.name_as_said(declared.of(obj), "item=")
-        elif said := obj.envelope.item:
-            name = about.name_as_said(said, "its source")
-        else:
-            name = about.name_of(obj.uri)
-        where = footprint(_located(obj, attempt))
-        attempt.item = about.found(self.declared.collection or "", name, obj.event_time, where)
+        def take(item: Item) -> None:
+            attempt.item = item
 
-    def _amend(self, attempt: Attempt, declared: ItemStep) -> Asked:
-        obj, item = attempt.object, attempt.item
-        assert obj is not None, "only objects are described"
-        assert item is not None, "found before it is amended"
-        files = [located.file for located in _located(obj, attempt)]
-        before = about.offered(item, obj.uri, files)
-        handed: Any = deepcopy(before)
-        if declared.wants_pystac:
-            handed = about.as_pystac(handed)
-
-        def take(given: Any) -> None:
-            attempt.item = about.amended(item, before, handed if given is None else given)
-
-        function = partial(declared.step.function, handed)
-        return replace(declared.step, function=function, takes=declared.step.takes - 1), take
-
-    async def stage(self, attempts: Sequence[Attempt]) -> None:
-        """Make the bytes of these attempts durable: touched in the ledger first, then written."""
-        attempts = [a for a in attempts if not a.staged]
-        using = [
-            a
-            for a in attempts
-            if (a.spools or a.needs) and isinstance(a.verdict, (Finalized, Quarantine))
-        ]
-        sizes = {d: s.size for a in using for d, s in (a.spools or {}).items() if d}
-        sizes |= {d: size for a in using for d, size in (a.needs or {}).items()}
-        generations = await objects.touch(self._db, self.at.store, sizes)
-        if using:
-            await in_thread(self._keep, using, generations)
-        for attempt in attempts:
-            attempt.staged = True
-            if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
-                attempt.reach("staged", Point.STAGED)
-
-    def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
-        """Several at a time: a disk syncs many files in hardly more time than one."""
-        with ThreadPoolExecutor(min(len(using), KEEPERS), "keep") as keepers:
-            list(keepers.map(partial(self._keep_one, generations), using))
-
-    def _keep_one(self, generations: dict[bytes, tuple[int, bool]], attempt: Attempt) -> None:
-        try:
-            spools = {d: s for d, s in (attempt.spools or {}).items() if d}
-            for digest, spool in spools.items():
-                if not (generations[digest][1] and self._store.has(digest)):
-                    self._store.keep(spool)
-            for digest in attempt.needs or ():
-                if not (generations[digest][1] and self._store.has(digest)):
-                    raise errors.Permanent(
-                        f"sha256:{digest.hex()} is no longer in {self._store.uri}",
-                        reason="bytes_collected",
-                        hint="Its retention is over: this version cannot be brought back.",
-                    )
-            used = {**spools, **(attempt.needs or {})}
-            attempt.objects = [(digest, generations[digest][0]) for digest in used]
-            if attempt.object is not None and attempt.content in spools:
-                attempt.object.moved(self._store.path(attempt.content))
-        except Exception as error:
-            attempt.objects = None
-            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+        # A revert brings back what was said then, whatever the handler would say now.
+        restored = attempt.claim.reverts is not None
+        envelope = attempt.object.envelope
+        files = _located(attempt.object, envelope, attempt)
+        yield from describing(
+            self.declared, attempt.object, envelope.item, files, take, restored=restored
+        )
 
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
-        await self.stage(attempts)
+        await self.stager.stage(attempts)
         if self._takes_back:
             await self._look_back(attempts)
         for attempt in attempts:
@@ -444,8 +395,11 @@ class Path:
         except Exception:  # the bytes are gone, say; the verdict is worth more than a look at them
             return None
 
+    def _judge_attempt(self, attempt: Attempt, error: BaseException) -> Verdict:
+        return self._judge(attempt.claim, attempt.began, error)
+
     def _judge_in_commit(self, attempt: Attempt, error: BaseException) -> Verdict:
-        verdict = self._judge(attempt.claim, attempt.began, error)
+        verdict = self._judge_attempt(attempt, error)
         if isinstance(verdict, Quarantine):
             attempt.preview = self._preview(attempt.object)
         return verdict
@@ -501,9 +455,9 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
         await in_thread(take, slice_)
 
 
-def _located(obj: Object, attempt: Attempt) -> list[Located]:
+def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:
     """The files of this attempt and where they lie: the object, then its artifacts."""
-    kind = media_type(obj.uri, obj.envelope.content_type)
+    kind = media_type(obj.uri, envelope.content_type)
     files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
     for artifact in attempt.artifacts or ():
         file = File(**artifact)
@@ -512,7 +466,3 @@ def _located(obj: Object, attempt: Attempt) -> list[Located]:
             at = spool.path
             files.append(Located(file, file.name, partial(at.open, "rb"), partial(FilePath, at)))
     return files
-
-
-def _nothing(_: Any) -> None:
-    """What a validator gives back."""

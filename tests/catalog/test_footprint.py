@@ -243,11 +243,11 @@ def test_the_media_type_or_the_name_tells_what_a_file_is(
 
 
 def parquet(geo: dict[str, Any] | None, table: pa.Table | None = None) -> Footprint:
-    table = pa.table({"geometry": [b"x", b"y"]}) if table is None else table
+    written = table or pa.table({"geometry": [b"x", b"y"]})
     if geo is not None:
-        table = table.replace_schema_metadata({"geo": json.dumps(geo)})
+        written = written.replace_schema_metadata({"geo": json.dumps(geo)})
     sink = io.BytesIO()
-    pq.write_table(table, sink)
+    pq.write_table(written, sink)
     return footprint([located(sink.getvalue(), "file:///a.parquet")])
 
 
@@ -333,10 +333,14 @@ def test_an_image_without_a_place_says_so(tmp_path: Path) -> None:
 
 def test_a_raster_that_names_an_address_is_not_followed(tmp_path: Path) -> None:
     """Only one format is read, whatever the bytes pretend to be."""
-    vrt = b'<VRTDataset rasterXSize="1" rasterYSize="1"><SRS>EPSG:4326</SRS></VRTDataset>'
-    assert "cannot be read" in (
-        footprint([located(vrt, "file:///a.tif", None, tmp_path)]).note or ""
+    vrt = (
+        b'<VRTDataset rasterXSize="4" rasterYSize="4"><SRS>EPSG:4326</SRS>'
+        b"<GeoTransform>8, 0.25, 0, 48, 0, -0.25</GeoTransform>"
+        b'<VRTRasterBand dataType="Byte" band="1"/></VRTDataset>'
     )
+    disguised = footprint([located(vrt, "file:///a.tif", None, tmp_path)])
+    assert disguised.bbox is None
+    assert "cannot be read" in (disguised.note or "")
 
 
 def test_the_first_file_with_a_place_counts() -> None:

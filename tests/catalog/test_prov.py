@@ -108,7 +108,7 @@ def test_bytes_that_come_back_are_no_loop() -> None:
 def test_what_is_taken_away_says_by_what(facts: Facts, gone: set[int]) -> None:
     """A revert and a removal invalidate; a new version and a retirement do not."""
     made = graph(facts)
-    taken = set(made.subjects(PROV.wasInvalidatedBy, URIRef(names.run(facts.ledger, facts.run))))
+    taken = set(made.subjects(PROV.wasInvalidatedBy, URIRef(names.run(facts))))
     assert taken == {publication(entry) for entry in gone}
 
 
@@ -116,7 +116,7 @@ def test_what_is_taken_away_says_by_what(facts: Facts, gone: set[int]) -> None:
 def test_what_published_nothing_generated_nothing(facts: Facts) -> None:
     """A failure keeps what it used, and claims no output."""
     made = graph(facts)
-    run = URIRef(names.run(facts.ledger, facts.run))
+    run = URIRef(names.run(facts))
     assert not list(made.triples((None, PROV.wasGeneratedBy, None)))
     assert len(list(made.objects(run, PROV.used))) == 2
 
@@ -130,7 +130,7 @@ def test_a_failed_validation_says_which_check_and_why() -> None:
 
 def test_a_revert_names_who_wanted_it_and_why() -> None:
     made = graph(some.REVERTED)
-    run = URIRef(names.run(some.LEDGER, "3-1"))
+    run = URIRef(names.run(some.REVERTED))
     assert str(made.value(run, HG.because)) == "the sensor was broken"
     (person,) = made.subjects(RDF.type, PROV.Person)
     assert (run, PROV.wasAssociatedWith, person) in made

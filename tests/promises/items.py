@@ -212,7 +212,7 @@ async def test_a_handler_may_return_an_item_of_its_own(world: World) -> None:
     async def describe(item: dict[str, Any], obj: hg.Object) -> Any:
         if obj.name == "whole":
             square = {"type": "Polygon", "coordinates": [[[0, 0], [1, 0], [1, 1], [0, 0]]]}
-            times = {"start_datetime": start, "end_datetime": end}
+            times: dict[str, Any] = {"start_datetime": start, "end_datetime": end}
             return pystac.Item("field-7", square, None, None, {"a": 1}, **times)
         return {"bbox": [178, -20, -178, -15], "properties": {"b": 2}}
 
@@ -229,42 +229,45 @@ async def test_a_handler_may_return_an_item_of_its_own(world: World) -> None:
     assert (await rows(world))[part.id][1] == "(182,-15),(178,-20)"
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (7, "returned a int"),
-        ({"id": "a/b"}, "cannot be called 'a/b'"),
-        ({"id": "field.v2"}, "cannot be called 'field.v2'"),
-        ({"collection": "clay"}, "says collection 'clay', and it is in 'soil'"),
-        ({"geometry": {"type": "Point", "coordinates": [2600000, 1200000]}}, "are no degrees"),
-        ({"geometry": {"type": "Circle"}}, "geometry or bbox cannot be used"),
-        ({"bbox": [1, 2, 3]}, "four numbers"),
-        ({"properties": {"datetime": "yesterday"}}, "datetime is 'yesterday'"),
-        ({"properties": {"start_datetime": "2026-01-01T00:00:00Z"}}, "half a time"),
-        ({"properties": {"a": object()}}, "cannot be written as JSON"),
-        ({"properties": None}, "properties is a NoneType"),
-        ({"properties": {"a": "x" * 2_000_000}}, "1024 KiB is the most"),
-        ({"assets": {"photo": {}}}, "asset 'photo' has no href"),
-        ({"links": ["https://example.org"]}, "link is a str"),
-        (ValueError("no such field"), "describe: ValueError: no such field"),
-    ],
-)
-async def test_an_item_that_cannot_be_shown_is_refused(world: World, given: Any, says: str) -> None:
+REFUSED: list[tuple[Any, str]] = [
+    (7, "returned a int"),
+    ({"id": "a/b"}, "cannot be called 'a/b'"),
+    ({"id": "field.v2"}, "cannot be called 'field.v2'"),
+    ({"collection": "clay"}, "says collection 'clay', and it is in 'soil'"),
+    ({"geometry": {"type": "Point", "coordinates": [2600000, 1200000]}}, "are no degrees"),
+    ({"geometry": {"type": "Circle"}}, "geometry or bbox cannot be used"),
+    ({"bbox": [1, 2, 3]}, "four numbers"),
+    ({"properties": {"datetime": "yesterday"}}, "datetime is 'yesterday'"),
+    ({"properties": {"start_datetime": "2026-01-01T00:00:00Z"}}, "half a time"),
+    ({"properties": {"a": object()}}, "cannot be written as JSON"),
+    ({"properties": None}, "properties is a NoneType"),
+    ({"properties": {"a": "x" * 2_000_000}}, "1024 KiB is the most"),
+    ({"assets": {"photo": {}}}, "asset 'photo' has no href"),
+    ({"links": ["https://example.org"]}, "link is a str"),
+    (ValueError("no such field"), "ValueError: no such field"),
+]
+
+
+async def test_an_item_that_cannot_be_shown_is_refused(world: World) -> None:
     """Nothing is published, and the reason says what to mend."""
     p = world.pipeline(dataset="soil")
 
     @p.item
-    def describe(item: dict[str, Any]) -> Any:
+    def describe(item: dict[str, Any], obj: hg.Object) -> Any:
+        given, _ = REFUSED[int(obj.name)]
         if isinstance(given, Exception):
             raise given
         return given
 
-    describe.__qualname__ = "describe"
-    await world.receive(p, change("a", "1"))
+    await world.receive(p, *(change(f"x/{n}", "1", minute=n) for n in range(len(REFUSED))))
     await world.run(p)
-    ((classed, reason, error),) = await world.quarantined()
-    assert (classed, reason) == ("schema", "item")
-    assert says in error
+    found = await world.rows(
+        "SELECT e.uri, q.class, q.reason, q.error FROM headgate.quarantine q"
+        " JOIN headgate.entry e ON e.id = q.entry"
+    )
+    assert {(classed, reason) for _, classed, reason, _ in found} == {("schema", "item")}
+    errors = {int(uri.rpartition("/")[2]): error for uri, _, _, error in found}
+    assert [says for n, (_, says) in enumerate(REFUSED) if says not in errors.get(n, "")] == []
     assert await world.count("headgate.publication") == await world.count("headgate.item") == 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypedDict
 
 import pytest
@@ -12,6 +13,8 @@ import headgate as hg
 from headgate.errors import UsageError
 from headgate.ledger import facts, quarantine, revert
 from headgate.model import delta
+from headgate.runtime.collect import Collector
+from headgate.stores import FileStore, open_store
 
 
 class Word(TypedDict):
@@ -61,6 +64,14 @@ async def back(world: World, p: hg.Pipeline, **asked: Any) -> int:
     made = await revert.ask(world.db, await head(world), because="it was wrong", **asked)
     await world.run(p)
     return made
+
+
+async def collect(world: World) -> None:
+    """Everything that happened so far was a day ago; what nothing needs for half a day goes."""
+    await world.db.execute("UPDATE headgate.object SET touched_at = now() - interval '1 day'")
+    await world.db.execute("UPDATE headgate.journal SET at = at - interval '1 day'")
+    tuning = replace(world.tuning, retention_days=0.5, grace_seconds=0)
+    await Collector(world.db, tuning, open_store).everything()
 
 
 async def test_a_revert_brings_back_rows_and_files_exactly(world: World) -> None:
@@ -201,6 +212,36 @@ async def test_bytes_that_are_gone_are_said_to_be_gone(world: World) -> None:
     assert (await seen(world))[0] == ["two"]
     assert await world.db.fetchval("SELECT reason FROM headgate.quarantine") == "bytes_collected"
     place.write_bytes(kept)  # for the audit at the end
+
+
+async def test_what_was_collected_cannot_come_back_and_says_when_it_went(world: World) -> None:
+    """After the retention a revert is refused, with the day it went; nothing is admitted."""
+    p = words(world)
+    await told(world, p, "one", "two")
+    store = FileStore(world.lake)
+    (first,) = await facts.of_publications(world.db, [1])
+    assert first.version is not None
+    digest = bytes.fromhex(first.version.artifacts[0].digest)
+    await collect(world)
+    assert not store.has(digest)
+    with pytest.raises(UsageError, match=r"'capitals.txt' .* were collected on 20"):
+        await revert.plan(world.db, 2)
+    with pytest.raises(UsageError, match=r"retention is 0\.5 days"):
+        await revert.ask(world.db, 2, because="it was wrong")
+    assert await world.db.fetchval("SELECT count(*) FROM headgate.entry") == 2
+
+
+async def test_retired_bytes_stay_as_long_as_they_are_shown(world: World) -> None:
+    """What readers may still have is no garbage, however long ago its source took it away."""
+    p = words(world, removed="retire")
+    await told(world, p, "one")
+    before = await seen(world)
+    await world.receive(p, change("a", removed=True, minute=5))
+    await world.run(p)
+    await collect(world)
+    assert await seen(world) == before
+    files = [bytes.fromhex(f.split()[1]) for f in before[1] if not f.startswith("data ")]
+    assert all(map(FileStore(world.lake).has, files))
 
 
 async def test_free_sql_without_undo_cannot_be_reverted_and_says_so(world: World) -> None:

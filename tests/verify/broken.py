@@ -189,6 +189,24 @@ BROKEN = [
         " (SELECT content FROM headgate.publication WHERE entry = {b1})",
     ),
     Broken(
+        "a published object was collected",
+        {"object_collected"},
+        "b1",
+        "WITH gone AS (DELETE FROM headgate.object WHERE digest ="
+        " (SELECT content FROM headgate.publication WHERE entry = {b1}) RETURNING *)"
+        " INSERT INTO headgate.collected SELECT store, digest, size, now(), interval '90 days'"
+        " FROM gone",
+    ),
+    Broken(
+        "a replaced object was collected within the retention",
+        {"object_collected"},
+        "a1",
+        "WITH gone AS (DELETE FROM headgate.object WHERE digest ="
+        " (SELECT content FROM headgate.publication WHERE entry = {a1}) RETURNING *)"
+        " INSERT INTO headgate.collected SELECT store, digest, size, now(), interval '90 days'"
+        " FROM gone",
+    ),
+    Broken(
         "work of an entry that is not there",
         {"dangling_work"},
         sql="INSERT INTO headgate.work (pipeline, id, subject) VALUES (1, 999, 1)",

@@ -91,9 +91,7 @@ def dataset(parts: Sequence[Facts], hrefs: Hrefs) -> Document:
         },
         "dcat:version": str(number),
         "dcat:hasCurrentVersion": {"@id": f"{me}:version:{number}"},
-        "prov:wasGeneratedBy": [
-            _is("prov:Activity", names.run(part.ledger, part.run)) for part in parts
-        ],
+        "prov:wasGeneratedBy": [_is("prov:Activity", names.run(part)) for part in parts],
         "rdfs:seeAlso": [
             {"@id": at.item(collection, id)},
             *({"@id": at.run(p.store, p.run, "provenance.prov.jsonld")} for p in parts),

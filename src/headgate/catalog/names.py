@@ -7,7 +7,6 @@ together without a clash, and records of one ledger speak of the same things by 
 from __future__ import annotations
 
 import hashlib
-import uuid
 from typing import Any
 
 from headgate.model.facts import Facts
@@ -18,9 +17,9 @@ NS = "https://headgate.example/ns#"
 PRODUCER = "https://headgate.example/"
 
 
-def run(ledger: str, name: str) -> str:
+def run(facts: Facts) -> str:
     """The run, by its UUID: the same one that OpenLineage is told."""
-    return f"urn:uuid:{uuid.uuid5(uuid.UUID(ledger), name)}"
+    return f"urn:uuid:{facts.run_uuid}"
 
 
 def ledger(facts: Facts) -> str:

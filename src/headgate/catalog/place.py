@@ -39,18 +39,19 @@ def bounds(geometries: Iterable[Mapping[str, Any]]) -> Box | None:
     `Misplaced` where the coordinates are no degrees, and whatever a malformed geometry leads to.
     """
     spans: list[tuple[float, float]] = []
-    south, north = math.inf, -math.inf
-    for positions in (part for g in geometries for part in _parts(g)):
-        longitudes = [p[0] for p in positions]
-        latitudes = [p[1] for p in positions]
+    souths: list[float] = []
+    norths: list[float] = []
+    for part in (part for g in geometries for part in _parts(g)):
+        longitudes, latitudes, *_ = zip(*part, strict=False)  # some may have an altitude
         if not math.isfinite(sum(longitudes) + sum(latitudes)):
             raise Misplaced("a coordinate is no number")
         spans.append((min(longitudes), max(longitudes)))
-        south, north = min(south, *latitudes), max(north, *latitudes)
+        souths.append(min(latitudes))
+        norths.append(max(latitudes))
     if not spans:
         return None
     west, east = _span(spans)
-    return check((west, south, east, north))
+    return check((west, min(souths), east, max(norths)))
 
 
 def check(box: Sequence[float]) -> Box:

@@ -275,7 +275,7 @@ def _generated(facts: Facts) -> Node:
 
 
 def _run(facts: Facts) -> str:
-    return names.run(facts.ledger, facts.run)
+    return names.run(facts)
 
 
 def _source(facts: Facts) -> str:

@@ -39,6 +39,7 @@ SECTIONS: Sections = {
             "List, show, release and discard what was set aside.",
         ),
         "budget": Place("headgate.cli.budget:budget", "Whose attempts fail too often; go on."),
+        "store": Place("headgate.cli.store:store", "What stores hold; remove what nothing needs."),
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),

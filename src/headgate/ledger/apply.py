@@ -27,6 +27,9 @@ from .run import RunNow, in_thread, mishap
 from .transaction import BlockingTx, Deferred, Statements, Tx
 
 CHUNK = 32
+# How a chunk gets its savepoint. The last one is left to COMMIT.
+_FIRST = "SAVEPOINT headgate_chunk"
+_NEXT = f"RELEASE headgate_chunk; {_FIRST}"
 # The clock is set anew when so much of the time is gone, not for every entry.
 _SLACK = 0.1
 # The whole transaction is run again, and nobody is charged.
@@ -73,6 +76,7 @@ class _Chunks:
         self._steps = steps
         self._write_rows = write_rows
         self._limit_seconds = limit_seconds
+        self._behind: str | None = _FIRST
         # Behind a pooler the next transaction may meet another server that knows none of them.
         self._statements: Statements | None = None if pooler else {}
 
@@ -83,7 +87,9 @@ class _Chunks:
     async def _chunk(self, attempts: list[Attempt]) -> int:
         """Run the first of these, behind a savepoint; how many that was."""
         sent = self._write_rows is not None
-        await self._link.execute("SAVEPOINT headgate_chunk")
+        if self._behind is not None:
+            await self._link.execute(self._behind)
+        self._behind = _NEXT
         if self._write_rows is not None:
             attempts = attempts[:CHUNK]
             await self._write_rows(self._link, attempts)
@@ -135,12 +141,11 @@ class _Chunks:
                 return
             size = CHUNK if len(done) > CHUNK else 1
             await self._again(*(done[at : at + size] for at in range(0, len(done), size)))
-        else:
-            await self._link.execute("RELEASE headgate_chunk")
 
     async def _again(self, *parts: list[Attempt]) -> None:
         """Undo this chunk, and run these entries of it again."""
-        await self._link.execute("ROLLBACK TO headgate_chunk; RELEASE headgate_chunk")
+        await self._link.execute("ROLLBACK TO headgate_chunk")
+        self._behind = None  # there it stands again, as new
         for part in parts:
             await self.run(part)
 

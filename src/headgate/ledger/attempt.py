@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -17,6 +18,7 @@ from headgate.model.identity import EffectKey
 from headgate.model.kept import kept_json
 from headgate.model.object import Artifact, Object
 from headgate.model.ports import Chunks, Spool
+from headgate.model.validation.outcomes import Outcomes
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 
 from .gate import Claim
@@ -40,6 +42,13 @@ _BACK = {True: _end(Status.WAITING), False: _end(Status.RECEIVED)}
 _FENCED = _end(Status.FENCED)
 
 
+@lru_cache(4096)
+def _told(*steps: str | int) -> str:
+    """Steps and their milliseconds since the claim. Attempts of a batch hardly differ in them."""
+    pairs = zip(steps[::2], steps[1::2], strict=True)
+    return " ".join(f"{step}:{milliseconds}" for step, milliseconds in pairs)
+
+
 def database_now(claim: Claim, began: float) -> datetime:
     """The database's clock, as far as we know it: its time at the claim, and what passed since."""
     return claim.claimed_at + timedelta(seconds=time.monotonic() - began)
@@ -60,6 +69,7 @@ class Attempt:
     counts: dict[str, int] | None = None
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
+    checks: Outcomes | None = None
     facts: dict[str, Any] | None = None
     item: Item | None = None  # what a catalog says of it
     objects: list[tuple[bytes, int]] | None = None
@@ -68,7 +78,7 @@ class Attempt:
     retired = False  # the source took it away; what was published stays readable
     publication: Publication | None = None
     preview: str | None = None
-    steps = "claimed:0"
+    steps: tuple[str | int, ...] = ("claimed", 0)
     staged = False
     ended = False  # durably; an outage later in its batch does not end it again
     lost = False  # the lease was: nothing of this was kept
@@ -80,7 +90,7 @@ class Attempt:
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""
-        self.steps += f" {step}:{int((time.monotonic() - self.began) * 1000)}"
+        self.steps += (step, int((time.monotonic() - self.began) * 1000))
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:
@@ -97,6 +107,11 @@ class Attempt:
                     f"{by} made an artifact whose {what} cannot be stored: {text!a}",
                     hint="use text without NUL characters and without lone surrogates",
                 )
+        if artifact.name == "data":
+            raise EffectRefused(
+                f"{by} made an artifact called 'data'",
+                hint="that is what the object itself is called; choose another name",
+            )
         self.artifacts = self.artifacts or []
         if any(a["name"] == artifact.name for a in self.artifacts):
             raise EffectRefused(f"{by} made two artifacts called {artifact.name!r}")
@@ -194,11 +209,12 @@ class Attempt:
         elapsed = int((time.monotonic() - self.began) * 1000)
         steps, shown = self.steps, None
         for step in last:
-            steps += f" {step}:{elapsed}"
+            steps += (step, elapsed)
         if end is _FINALIZED and (p := self.publication) is not None:
             shown = published(p.content, p.effect, p.artifacts, p.removed)
         doc = kept_json(facts) if facts else None
-        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
+        told = _told(*steps)
+        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, told, doc, shown)
 
     def _ending(
         self,
@@ -219,6 +235,8 @@ class Attempt:
     def _said(self) -> dict[str, Any]:
         """What the journal says about this attempt."""
         said = self.facts or {}
+        if self.checks is not None and (told := self.checks.told()):
+            said = {**said, "checks": told}
         return {"rows": self.counts, **said} if self.counts else said
 
     def _published(self) -> dict[str, Any]:

@@ -104,7 +104,4 @@ def _altered(row: Record) -> bool:
             return False  # its publication is missing: said of the entry, and nothing to compare
         shown = published(content, effect, as_written(artifacts), removed)
     line = Line(entry, fence, Status(outcome), attempt, worker, reason, steps, doc, shown)
-    try:
-        return line.hash() != hash_
-    except UnicodeDecodeError:
-        return True
+    return line.hash() != hash_

@@ -69,6 +69,10 @@ HINTS: dict[str, str] = {
     ),
     "line_altered": _RESTORE,
     "link_broken": _RESTORE,
+    "object_collected": (
+        "Restore the file from a backup of the store. Then find out who changed the ledger, or "
+        "please report this as a bug."
+    ),
     "object_damaged": _BYTES,
     "object_missing": _BYTES,
     "object_not_kept": "A sweep may delete bytes that are in use: stop it, then restore the row.",

@@ -167,17 +167,17 @@ END $$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin 
        SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- function: leave
--- The fence check. What is deleted here was still held by this worker under this fence; the rest
--- was taken over by someone else, and nothing of it may be kept: `lost` names it.
+-- The fence check. What is deleted here was still held by this worker under this fence. If any of it
+-- was taken over by someone else, nothing may be kept: it raises, and the detail names what is lost.
+-- So nobody has to wait for its answer, and it can travel with BEGIN.
 -- IS TRUE keeps the fences in a hash table; as a join they would be looked through row by row.
 CREATE OR REPLACE FUNCTION headgate.leave(
-    p smallint, w int, ids bigint[], fences int[], OUT batch bigint, OUT lost bigint[])
+    p smallint, w int, ids bigint[], fences int[]) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     held  bigint[];
     parts bigint[];
 BEGIN
-    batch := nextval('headgate.batch');
     WITH gone AS (
         DELETE FROM headgate.work g
         WHERE g.pipeline = p AND g.id = ANY (ids) AND g.worker = w AND ((g.id, g.fence) IN (
@@ -186,7 +186,8 @@ BEGIN
     SELECT array_agg(g.id), array_agg(g.part) FILTER (WHERE g.part IS NOT NULL)
     INTO held, parts FROM gone g;
     IF cardinality(held) IS DISTINCT FROM cardinality(ids) THEN
-        lost := ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(held));
+        RAISE EXCEPTION 'worker % has lost entries', w USING ERRCODE = 'HG002', DETAIL =
+            array_to_string(ARRAY(SELECT unnest(ids) EXCEPT SELECT unnest(held)), ' ');
     END IF;
     IF parts IS NOT NULL THEN
         PERFORM FROM headgate.part b WHERE b.pipeline = p AND b.part = ANY (parts)

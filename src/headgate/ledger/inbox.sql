@@ -1,6 +1,8 @@
 -- function: receive
 -- Take in N deliveries in one statement: admit the new ones, count the others.
 -- Keys arrive sorted and without repeats; two receivers of the same keys would deadlock otherwise.
+-- Known keys are looked up first and left out. Whoever is told the same at the same moment waits for
+-- the one who was quicker, and looks again: ON CONFLICT would have every new row pay for that.
 -- Joins are pinned to hashing: the planner takes an array for ten rows and would loop over a
 -- thousand of them a thousand times.
 -- `subjects` is null where every uri is its own subject.
@@ -17,46 +19,59 @@ CREATE OR REPLACE FUNCTION headgate.receive(
     OUT admitted bigint, OUT known bytea[], OUT conflicting bytea[])
 LANGUAGE plpgsql AS $$
 DECLARE
-    many  int := cardinality(keys);
-    named bytea[] := CASE WHEN subjects IS NULL AND parts IS NULL THEN '{}' ELSE keys END;
-    ids   bigint[];
-    fresh bytea[];
+    many   int := cardinality(keys);
+    named  bytea[] := CASE WHEN subjects IS NULL AND parts IS NULL THEN '{}' ELSE keys END;
+    ids    bigint[];
+    before bigint[];
+    told   bigint[];
+    broken text;
 BEGIN
     IF ranks IS NOT NULL THEN
         ids := ARRAY(SELECT nextval('headgate.entry_id_seq') FROM generate_series(1, many));
     END IF;
-    WITH admit AS (
-        INSERT INTO headgate.entry (id, pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
-        OVERRIDING SYSTEM VALUE
-        SELECT coalesce(ids[t.rank], nextval('headgate.entry_id_seq')), p, t.key, t.uri, t.event_time,
-               t.received_at, t.fingerprint, t.removed, t.sequence, t.envelope, t.data
-        FROM (SELECT unnest(keys) AS key, unnest(uris) AS uri,
-                     unnest(headgate.spread(event_times, many)) AS event_time,
-                     unnest(headgate.spread(received, many)) AS received_at,
-                     unnest(prints) AS fingerprint, unnest(headgate.spread(gone, many)) AS removed,
-                     unnest(headgate.spread(sequences, many)) AS sequence, unnest(envelopes) AS envelope,
-                     unnest(headgate.spread(datas, many)) AS data, unnest(ranks) AS rank) AS t
-        ON CONFLICT (pipeline, key) DO NOTHING
-        RETURNING id, entry.key, entry.uri),
-    enqueue AS (
-        INSERT INTO headgate.work (pipeline, id, subject, part)
-        SELECT p, a.id, hashtextextended(coalesce(t.subject, a.uri), p), hashtextextended(t.part, p)
-        FROM admit a LEFT JOIN unnest(named, subjects, parts) AS t(key, subject, part) ON t.key = a.key
-        ORDER BY a.id)
-    SELECT array_agg(a.key) INTO fresh FROM admit a;
+    LOOP
+        SELECT array_agg(o.key), array_agg(o.id), array_agg(o.fingerprint) INTO known, before, told
+        FROM headgate.entry o WHERE o.pipeline = p AND o.key = ANY (keys);
+        BEGIN
+            WITH admit AS (
+                INSERT INTO headgate.entry (id, pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
+                OVERRIDING SYSTEM VALUE
+                SELECT coalesce(ids[t.rank], nextval('headgate.entry_id_seq')), p, t.key, t.uri, t.event_time,
+                       t.received_at, t.fingerprint, t.removed, t.sequence, t.envelope, t.data
+                FROM (SELECT unnest(keys) AS key, unnest(uris) AS uri,
+                             unnest(headgate.spread(event_times, many)) AS event_time,
+                             unnest(headgate.spread(received, many)) AS received_at,
+                             unnest(prints) AS fingerprint, unnest(headgate.spread(gone, many)) AS removed,
+                             unnest(headgate.spread(sequences, many)) AS sequence, unnest(envelopes) AS envelope,
+                             unnest(headgate.spread(datas, many)) AS data, unnest(ranks) AS rank) AS t
+                WHERE NOT EXISTS (SELECT FROM unnest(known) AS k(key) WHERE k.key = t.key)
+                RETURNING id, entry.key, entry.uri),
+            enqueue AS (
+                INSERT INTO headgate.work (pipeline, id, subject, part)
+                SELECT p, a.id, hashtextextended(coalesce(t.subject, a.uri), p), hashtextextended(t.part, p)
+                FROM admit a LEFT JOIN unnest(named, subjects, parts) AS t(key, subject, part) ON t.key = a.key
+                ORDER BY a.id)
+            SELECT count(*) INTO admitted FROM admit a;
+            EXIT;
+        EXCEPTION WHEN unique_violation THEN
+            GET STACKED DIAGNOSTICS broken = CONSTRAINT_NAME;
+            IF broken <> 'entry_pipeline_key_key'
+               OR current_setting('transaction_isolation') <> 'read committed' THEN
+                RAISE;  -- looking again would show the same
+            END IF;
+        END;
+    END LOOP;
 
-    admitted := coalesce(cardinality(fresh), 0);
     IF admitted > 0 THEN
         PERFORM pg_notify('headgate.work', p::text);
     END IF;
-    IF admitted < cardinality(keys) THEN
-        SELECT array_agg(k.key) INTO known FROM unnest(keys) AS k(key)
-        WHERE NOT EXISTS (SELECT FROM unnest(fresh) AS f(key) WHERE f.key = k.key);
+    IF known IS NOT NULL THEN
         WITH again AS (
             SELECT e.id, t.key, t.fingerprint, t.envelope, e.fingerprint <> t.fingerprint AS differs
-            FROM unnest(keys, prints, envelopes) AS t(key, fingerprint, envelope)
-            JOIN (SELECT o.id, o.key, o.fingerprint FROM headgate.entry o
-                  WHERE o.pipeline = p AND o.key = ANY (known)) AS e ON e.key = t.key),
+            FROM (SELECT unnest(keys) AS key, unnest(prints) AS fingerprint,
+                         unnest(envelopes) AS envelope) AS t
+            JOIN (SELECT unnest(before) AS id, unnest(known) AS key,
+                         unnest(told) AS fingerprint) AS e ON e.key = t.key),
         counted AS (
             INSERT INTO headgate.redelivery AS r (entry, times, conflicts, last_at)
             SELECT a.id, 1, a.differs::int, clock_timestamp() FROM again a ORDER BY a.id

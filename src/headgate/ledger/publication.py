@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import orjson
 
@@ -24,8 +24,7 @@ _BY_URI = attrgetter("uri")
 _ARTIFACT = ("name", "digest", "size", "media_type")
 
 
-@dataclass(slots=True, eq=False)
-class Publication:
+class Publication(NamedTuple):
     """A version of what one uri stands for. `artifacts` is a JSON array, or None."""
 
     entry: int
@@ -51,18 +50,21 @@ class Publishing:
 
     def columns(self) -> tuple[Any, ...]:
         told = sorted(self.publications, key=_BY_URI)
+        entries, uris, versions, predecessors, removed, contents, effects, artifacts = zip(
+            *told, strict=True
+        )
         return (
             self.pipeline,
             self.deployment,
-            [p.entry for p in told],
-            [p.uri for p in told],
-            column([p.version for p in told]),
-            column([p.predecessor for p in told]),
-            column([p.removed for p in told]),
-            [p.content for p in told],
-            [p.effect for p in told],
-            column([p.artifacts for p in told]),
-            any(p.predecessor is not None for p in told),
+            entries,
+            uris,
+            column(versions),
+            column(predecessors),
+            column(removed),
+            b"".join(contents),
+            b"".join(effects),
+            column(artifacts),
+            any(predecessors),
         )
 
 

@@ -3,10 +3,11 @@
 -- derived from. Answers those that could not move their predecessor: they lost a race and have to
 -- be derived again. A first version that finds a head after all fails on the unique index
 -- `publication_head`; that is rare, and looking first would cost every insert.
--- Uris arrive sorted: two committers lock heads in the same order.
+-- Uris arrive sorted: two committers lock heads in the same order. `contents` and `effects` are
+-- digests of 32 bytes each, one after the other.
 CREATE OR REPLACE FUNCTION headgate.publish(
     p smallint, deployed int, entries bigint[], uris text[], versions int[], predecessors bigint[],
-    gone boolean[], contents bytea[], effects bytea[], named text[], moves boolean) RETURNS bigint[]
+    gone boolean[], contents bytea, effects bytea, named text[], moves boolean) RETURNS bigint[]
 LANGUAGE plpgsql AS $$
 DECLARE
     many int := cardinality(entries);
@@ -36,15 +37,14 @@ BEGIN
     END IF;
     INSERT INTO headgate.publication
         (entry, pipeline, deployment, uri, version, predecessor, removed, content, effect, artifacts)
-    SELECT t.entry, p, deployed, t.uri, t.version, t.predecessor, t.removed, t.content, t.effect,
-           t.artifacts::jsonb
-    FROM (SELECT unnest(entries) AS entry, unnest(uris) AS uri,
+    SELECT t.entry, p, deployed, t.uri, t.version, t.predecessor, t.removed,
+           substring(contents, 32 * t.n - 31, 32), substring(effects, 32 * t.n - 31, 32), t.artifacts::jsonb
+    FROM (SELECT generate_series(1, many) AS n, unnest(entries) AS entry, unnest(uris) AS uri,
                  unnest(headgate.spread(versions, many)) AS version,
                  unnest(predecessors) AS predecessor, unnest(headgate.spread(gone, many)) AS removed,
-                 unnest(contents) AS content, unnest(effects) AS effect,
                  unnest(headgate.spread(named, many)) AS artifacts) AS t;
     RETURN lost;
-END $$ SET enable_seqscan = off SET enable_mergejoin = off;
+END $$ SET enable_seqscan = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- name: see
 -- These changes brought the same bytes: the head has seen them.

@@ -22,6 +22,7 @@ from headgate.model.identity import change_key
 from headgate.pg import Database, Link, queries
 
 from . import facts, inbox
+from . import object as objects
 from .inbox import Registered
 
 Q = queries.load(__file__)
@@ -109,9 +110,29 @@ async def _plan(link: Link, entry: int, to: int | None) -> tuple[Plan, Registere
             hint="declare it with apply(undo=…) and start it once; then revert",
         )
     restored = await _restored(link, reverted, to)
+    if restored is not None:
+        await _hold(link, row["store"], restored)
     other_code = restored is not None and restored.code != row["code"].hex()
     at = Registered(row["pipeline"], row["deployment"], row["store"])
     return Plan(reverted, restored, other_code), at, row
+
+
+async def _hold(link: Link, store: int, restored: Facts) -> None:
+    """Its bytes must be there, and stay: nobody collects what a revert is to bring back."""
+    assert restored.version is not None
+    files = {bytes.fromhex(f.digest): f for f in restored.version.files}
+    if await link.fetchval(Q.data, restored.entry) is not None:
+        files.pop(bytes.fromhex(restored.version.content), None)  # it came inside its message
+    gone = files.keys() - await objects.hold(link, store, files.keys())
+    if gone:
+        went = await objects.collected(link, store, gone)
+        first = min(gone)
+        why = f"were {went[first]}" if first in went else "are not in the store"
+        raise UsageError(
+            f"version {restored.version.number} cannot be brought back: the bytes of"
+            f" {files[first].name!r} (sha256 {first.hex()}) {why}",
+            hint="keep them longer: HEADGATE_RETENTION_DAYS; have the source send them again",
+        )
 
 
 async def _restored(link: Link, reverted: Facts, to: int | None) -> Facts | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
@@ -70,7 +71,7 @@ class Envelope(
 
     def document(self) -> bytes:
         """What the ledger stores beside its columns: JSON, without what goes without saying."""
-        return _encode(msgspec.convert(self, _Document, from_attributes=True))
+        return _encode(_Document(*_documented(self)))
 
     @classmethod
     def restore(
@@ -106,7 +107,7 @@ class Envelope(
 
 
 def _like_envelope(name: str, without: frozenset[str]) -> type[msgspec.Struct]:
-    """A struct of the envelope's fields: to be checked against, and to be stored."""
+    """A struct of the envelope's fields, required ones first: to be checked against, or stored."""
     hints = get_type_hints(Envelope, include_extras=True)
     fields: list[Any] = [
         (f.name, hints[f.name])
@@ -114,11 +115,11 @@ def _like_envelope(name: str, without: frozenset[str]) -> type[msgspec.Struct]:
         else (f.name, hints[f.name], msgspec.field(default_factory=dict))
         if f.name == "metadata"
         else (f.name, hints[f.name], f.default)
-        for f in msgspec.structs.fields(Envelope)
+        for f in sorted(msgspec.structs.fields(Envelope), key=lambda f: not f.required)
         if f.name not in without
     ]
     return msgspec.defstruct(
-        name, fields, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+        name, fields, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     )
 
 
@@ -126,6 +127,7 @@ def _like_envelope(name: str, without: frozenset[str]) -> type[msgspec.Struct]:
 _AS_THEY_ARE = (datetime, bytes, bytearray)
 _Whole = _like_envelope("Envelope", frozenset())
 _Document = _like_envelope("Document", COLUMNS)
+_documented = attrgetter(*_Document.__struct_fields__)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Document).decode
 

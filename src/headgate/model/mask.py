@@ -214,6 +214,8 @@ def _binary(data: bytes) -> str:
 
 def printable(text: str) -> str:
     """Control characters would let a payload write to the reader's terminal."""
+    if text.isprintable():
+        return text
     return "".join(
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text
     )

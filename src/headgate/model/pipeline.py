@@ -15,15 +15,15 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from itertools import chain
-from types import CodeType
-from typing import Any, Literal, TypeVar, cast, overload
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
 
 from headgate.errors import PipelineError
 
+from .code import called, code_of
 from .dataset import Dataset, is_name
 from .duration import seconds
 from .envelope import Envelope
@@ -31,9 +31,11 @@ from .identity import params_digest, partition_of
 from .object import Object
 from .ports import Source
 from .rows import NewColumns, Table, declare
+from .validation.contract import Contract, contract_of
 from .verdict import RetryPlan
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
+Checking = TypeVar("Checking")
 Removed = Literal["keep", "retire", "remove"]
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
@@ -46,6 +48,7 @@ class Step:
     name: str
     is_async: bool
     takes: int
+    contract: Contract | None = None  # what it checks by, where that is no code of the author's
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,15 +169,33 @@ class Pipeline:
         if not isinstance(rate, int | float) or not 0 < rate <= 1e6:
             yield "retries_per_second", rate, "give a number above zero, up to a million"
 
-    def validate(self, function: Handler) -> Handler:
-        """Check an object before anything is made of it.
+    def validate(
+        self,
+        check: Checking,
+        *,
+        read: Callable[[Path], Any] | None = None,
+        name: str | None = None,
+    ) -> Checking:
+        """Check an object before anything is made of it: by a function, or by a contract.
 
-        What this raises is permanent, unless it is `hg.Retryable`. It must not depend on the
-        network, the clock or chance.
+        A function passes with None or True, fails with False, and may give `hg.Check`. What it
+        raises is permanent, unless it is `hg.Retryable`. It must not depend on the network, the
+        clock or chance. A contract is an `hg.JsonSchema`, or a schema of dataframely, pandera or
+        Great Expectations; `read` makes its data frame of a local file.
         """
-        step = self._step(function, ("obj", "run"), least=1, kind="validate", yields=False)
+        where = f"{self.name}.validate"
+        contract = contract_of(check, read=read, name=name, where=where)
+        if contract is None:
+            step = self._step(_unsure(check), ("obj", "run"), least=1, kind="validate")
+            step = replace(step, name=name or step.name)
+        else:
+            step = Step(contract, contract.name, is_async=False, takes=1, contract=contract)
+            if any(s.name == step.name for s in self.validators):
+                raise PipelineError(
+                    f"{where}: two checks are called {step.name!r}", hint="give one of them name=…"
+                )
         self.validators.append(step)
-        return function
+        return check
 
     def rows(
         self,
@@ -345,14 +366,14 @@ class Pipeline:
             *(a.step for a in self.applies),
             *(a.undo for a in self.applies if a.undo is not None),
         ]
-        written = [(step.name, step.function) for step in steps]
+        written = [(step.name, _content(step)) for step in steps]
         if (described := self.item_step) is not None:
-            written.append((described.step.name, described.step.function))
+            written.append((described.step.name, _content(described.step)))
             if described.of is not None:
-                written.append(("item=", described.of))
-        for name, function in written:
+                written.append(("item=", code_of(described.of)))
+        for name, content in written:
             digest.update(name.encode() + b"\0")
-            digest.update(_code(getattr(_written(function), "__code__", None)).encode() + b"\0")
+            digest.update(content.encode() + b"\0")
         return digest.digest()
 
     def declared(self) -> dict[str, Any]:
@@ -381,22 +402,23 @@ class Pipeline:
                 for a in self.applies
             ],
             "validators": [s.name for s in self.validators],
+            "contracts": [s.contract.declared() for s in self.validators if s.contract],
             "collection": self.collection,
             "item": None if self.item_step is None else self.item_step.step.name,
         }
 
     def _step(
         self,
-        function: Callable[..., Any],
+        function: Any,
         wanted: tuple[str, ...],
         *,
         least: int,
         kind: str,
         yields: bool = True,
     ) -> Step:
-        called = _called(function)
-        name = getattr(called, "__qualname__", type(called).__qualname__)
-        right = f"def {getattr(called, '__name__', 'handler')}({', '.join(wanted)})"
+        body = called(function)
+        name = getattr(body, "__qualname__", type(body).__qualname__)
+        right = f"def {getattr(body, '__name__', 'handler')}({', '.join(wanted)})"
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
@@ -411,13 +433,13 @@ class Pipeline:
             raise PipelineError(
                 f"{self.name}.{kind}: {name}{given} has the wrong signature", hint=f"write: {right}"
             )
-        generates = inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+        generates = inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body)
         if generates and not yields:
             raise PipelineError(
                 f"{self.name}.{kind}: {name} yields, so calling it would run none of it",
                 hint=f"write: {right}, without yield",
             )
-        is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        is_async = inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
         return Step(function, name, is_async, len(required))
 
 
@@ -426,18 +448,9 @@ def _unsure(value: object) -> object:
     return value
 
 
-def _called(function: Any) -> Any:
-    """The function whose body runs: behind a `partial`, or an object that can be called."""
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    if inspect.isroutine(function) or inspect.isclass(function) or not callable(function):
-        return function
-    return cast("Any", type(function)).__call__
-
-
-def _written(function: Any) -> Any:
-    """The function as its author wrote it, under whatever decorators."""
-    return inspect.unwrap(_called(function))
+def _content(step: Step) -> str:
+    """What a step does: its code, or what its contract demands."""
+    return code_of(step.function) if step.contract is None else step.contract.digest
 
 
 def _first_annotation(function: Any) -> str:
@@ -451,22 +464,3 @@ def _first_annotation(function: Any) -> str:
         # Where a package keeps a class is its own business; what it is imported from is public.
         return f"{said.__module__.partition('.')[0].partition('_')[0]}.{said.__qualname__}"
     return said if isinstance(said, str) else ""
-
-
-def _code(code: object) -> str:
-    """What a function does, in a text that is the same in every process and however it is laid out.
-
-    A code object's own text has its address and line in it, and a set's has an order by chance.
-    """
-    match code:
-        case CodeType():
-            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-            consts = ",".join(_code(const) for const in code.co_consts)
-            return f"code({code.co_code.hex()} {names!r} [{consts}])"
-        case tuple():
-            return f"({','.join(_code(item) for item in cast('tuple[object, ...]', code))})"
-        case frozenset():
-            items = sorted(_code(item) for item in cast("frozenset[object]", code))
-            return f"{{{','.join(items)}}}"
-        case _:
-            return repr(code)

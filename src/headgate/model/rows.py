@@ -140,7 +140,8 @@ class Encoder:
         """
         each = _each(rows)
         while chunk := list(islice(each, CHUNK)):
-            if any(map(_is_stream, set(map(type, chunk)) - _DICT)):
+            kinds = set(map(type, chunk))
+            if kinds != _DICT and any(map(_is_stream, kinds)):
                 each = _unpacked(chain(chunk, each))
                 continue
             yield self._encode(chunk, seen)

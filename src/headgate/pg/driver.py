@@ -98,6 +98,11 @@ def sqlstate(error: BaseException) -> str:
     return str(getattr(error, "sqlstate", None) or "")
 
 
+def detail(error: BaseException) -> str:
+    """What Postgres adds to an error's message."""
+    return str(getattr(error, "detail", None) or "")
+
+
 def constraint(error: BaseException) -> str:
     """The constraint or unique index that an error is about; empty when it names none."""
     return str(getattr(error, "constraint_name", None) or "")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from headgate.errors import LedgerUnavailable
@@ -256,7 +256,7 @@ class Lane:
 
     async def _commit(self, at_work: _InCommit) -> None:
         """Gather what is ready and settle it. A lone entry does not wait for company."""
-        most = self._tuning.batch_max
+        most = max(1, self._tuning.batch_max // len(self._committers))  # so that all have some
         while True:
             await self.crew.ready.wait()
             batch = self.crew.take(most)
@@ -309,3 +309,12 @@ class Lane:
         if len(wrong) > LOGGED_PER_BATCH:
             more = len(wrong) - LOGGED_PER_BATCH
             log.warning("and more like these", pipeline=self.path.declared.name, entries=more)
+        said = [s.checks.said for s in wrong if s.checks is not None]
+        failed = Counter(f"{c.name}: {c.reason}" for checks in said for c in checks if not c.passed)
+        if failed:
+            log.warning(
+                "checks failed",
+                pipeline=self.path.declared.name,
+                entries=sum(any(not c.passed for c in checks) for checks in said),
+                checks=[f"{what} ({n})" for what, n in failed.most_common(LOGGED_PER_BATCH)],
+            )

@@ -1,7 +1,8 @@
 """`headgate verify`: the ledger held against its promises, and the stores against the ledger.
 
 It reads and changes nothing. Workers may go on: the ledger is read in one snapshot, and what it
-says of the stores was durable there before it was committed.
+says of the stores was durable there before it was committed. What is collected meanwhile is not
+missed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import orjson
 from headgate.errors import HeadgateError, ObjectMissing
 from headgate.ledger import anchor, projection
 from headgate.ledger.audit import audit
-from headgate.ledger.audit_objects import Reference, chain_at, references
+from headgate.ledger.audit_objects import Reference, chain_at, missing, references
 from headgate.ledger.finding import Findings, Progress, Violation, no_progress
 from headgate.model.ports import Store
 from headgate.pg import Database
@@ -47,7 +48,10 @@ async def verify(db: Database, *, deep: bool = False, progress: Progress | None 
     of = findings.checked.get("publications", 0) + findings.checked.get("quarantine", 0)
     seen = 0
     async for page in references(db, findings):
-        await asyncio.to_thread(stores.check, page)
+        not_there = await asyncio.to_thread(stores.check, page)
+        for r in await missing(db, not_there):
+            text = f"{r.name} ({r.digest.hex()}) is not in {r.store}"
+            findings.found("object_missing", text, entry=r.entry, uri=r.uri)
         seen += len({reference.entry for reference in page})
         progress("objects", min(seen, of), of)
     await _anchors(db, findings, stores)
@@ -82,25 +86,25 @@ class _Stores:
         self._stores[uri] = None
         self._findings.found("store_unreadable", f"store {uri}: {error}")
 
-    def check(self, page: Sequence[Reference]) -> None:
+    def check(self, page: Sequence[Reference]) -> list[Reference]:
+        """Those that are not there. What is damaged is reported."""
+        not_there: list[Reference] = []
         for reference in page:
             store = self.get(reference.store)
             if store is None:
                 continue
             try:
                 self._one(store, reference)
+            except ObjectMissing:
+                not_there.append(reference)
             except HeadgateError as error:
                 self.give_up(reference.store, error)
+        return not_there
 
     def _one(self, store: Store, r: Reference) -> None:
         at = f"{r.name} ({r.digest.hex()}) "
-        try:
-            with store.open(r.digest) as stream:
-                size = stream.seek(0, os.SEEK_END)
-        except ObjectMissing:
-            text = at + f"is not in {r.store}"
-            self._findings.found("object_missing", text, entry=r.entry, uri=r.uri)
-            return
+        with store.open(r.digest) as stream:
+            size = stream.seek(0, os.SEEK_END)
         if size != r.size:
             text = at + f"has {size} bytes in {r.store}, not {r.size}"
             self._findings.found("object_damaged", text, entry=r.entry, uri=r.uri)

@@ -174,7 +174,8 @@ class Settings:
     )
     retention_days: int = setting(
         90,
-        "How long envelopes and journal stay in the ledger. Not less than `backfill_days`.",
+        "How long the past can be brought back: what was replaced or removed keeps its bytes for "
+        "so long, and envelopes and journal stay in the ledger. Not less than `backfill_days`.",
         whole(1, 36_500),
     )
     backfill_days: int = setting(90, "How far back a source may be read again.", whole(0, 36_500))

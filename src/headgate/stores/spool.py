@@ -21,7 +21,7 @@ from pathlib import Path
 
 from headgate.errors import UsageError
 
-from .durable import sync, unavailable
+from .durable import begin_sync, sync, unavailable
 
 SPOOL_MODE = 0o600
 _OURS = re.compile(r"\d+-[0-9a-f]{16}")
@@ -45,7 +45,7 @@ class FileSpool:
         self._hash = hashlib.sha256()
         self._beside: ThreadPoolExecutor | None = None
         self._hashing: Future[None] | None = None
-        self._flushed = 0
+        self._begun = 0  # so many bytes are on their way to the disk, or there
         self._file, self._fd = _create(folder)
         self.path = Path(self._file)
         self.size = 0
@@ -102,12 +102,9 @@ class FileSpool:
         self.size += len(rest)
         while rest:
             rest = rest[os.write(self._fd, rest) :]
-        if self.size - self._flushed >= LARGE_BYTES and hasattr(os, "posix_fadvise"):
-            # On pages that were just written this starts the write-out, so that the last
-            # fsync finds little to do. They stay readable from memory.
-            span = self.size - self._flushed
-            os.posix_fadvise(self._fd, self._flushed, span, os.POSIX_FADV_DONTNEED)
-            self._flushed = self.size
+        if self.size - self._begun >= LARGE_BYTES:
+            begin_sync(self._fd, self._begun, self.size - self._begun)
+            self._begun = self.size
 
     def _digest_more(self, chunk: bytes | memoryview) -> None:
         self._await_hash()
