@@ -20,6 +20,7 @@ from headgate.errors import Unavailable
 from headgate.ledger import projection, revert
 from headgate.model.entry import Point
 from headgate.model.signal import LAG, listen
+from headgate.pg import Database
 from headgate.runtime import project
 from headgate.runtime.project import Projector
 from headgate.runtime.rebuild import rebuild
@@ -216,8 +217,10 @@ async def test_pages_repeated_cut_or_shuffled_give_the_same_files(
     if how == "backwards":
         windows = projection.windows
 
-        async def backwards(*args: Any) -> list[tuple[int, int]]:
-            found = await windows(*args[:4], 1000)
+        async def backwards(
+            db: Database, place: projection.Place, after: int, lines: int, most: int
+        ) -> list[tuple[int, int]]:
+            found = await windows(db, place, after, lines, 1000)
             return [*reversed(found[:-1]), *found[-1:]]
 
         monkeypatch.setattr(projection, "windows", backwards)
