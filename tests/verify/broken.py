@@ -368,4 +368,22 @@ BROKEN = [
         "b1",
         by=damage.finalize_again,
     ),
+    Broken(
+        "a file of the catalog is gone",
+        {"catalog_file_missing"},
+        by=damage.delete_an_item_file,
+        deep=True,
+    ),
+    Broken(
+        "a file of the catalog was written to",
+        {"catalog_file_differs"},
+        by=damage.retouch_provenance,
+        deep=True,
+    ),
+    Broken(
+        "a file lies in the catalog that nobody knows",
+        {"catalog_file_stray"},
+        by=damage.leave_a_file_behind,
+        deep=True,
+    ),
 ]

@@ -96,3 +96,17 @@ async def anchor_another_chain(world: World) -> None:
 
 async def spoil_the_anchor(world: World) -> None:
     anchor_file(world).write_text("{")
+
+
+async def delete_an_item_file(world: World) -> None:
+    next((world.lake / "stac").glob("rain/*/a.csv*.json")).unlink()
+
+
+async def retouch_provenance(world: World) -> None:
+    file = world.lake / "prov" / f"{world.entry('a2')}-1.prov.jsonld"
+    file.write_text(file.read_text().replace("finalized", "finalised"))
+
+
+async def leave_a_file_behind(world: World) -> None:
+    (world.lake / "runs" / "999-1").mkdir()
+    (world.lake / "runs" / "999-1" / "qa.json").write_text("{}")

@@ -22,6 +22,8 @@ SECTIONS: Sections = {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
+        "run": Place("headgate.cli.run:run", "The files of one attempt."),
+        "catalog": Place("headgate.cli.catalog:catalog", "The files beside the data; rebuild."),
         "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),

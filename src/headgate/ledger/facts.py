@@ -24,7 +24,7 @@ async def of_publications(db: Database | Link, entries: Sequence[int]) -> list[F
     return await _read(db, Q.of_publications, list(entries))
 
 
-async def page(db: Database, pipelines: Sequence[int], after: int, upto: int) -> list[Facts]:
+async def page(db: Database | Link, pipelines: Sequence[int], after: int, upto: int) -> list[Facts]:
     """What these pipelines published or gave up in the commits after `after`, up to `upto`."""
     return await _read(db, Q.page, after, upto, list(pipelines))
 

@@ -21,6 +21,7 @@ _WRITER = "Only Headgate may write to this schema: find what else does, and rest
 _BYTES = (
     "Restore the file from a backup of the store: the same bytes would be skipped as unchanged."
 )
+_REBUILD = "Make the files anew from the ledger: headgate catalog rebuild --runs"
 
 HINTS: dict[str, str] = {
     "anchor_ahead": (
@@ -32,6 +33,9 @@ HINTS: dict[str, str] = {
     "attempt_missing": _RESTORE,
     "attempts_mismatch": _WRITER,
     "batch_incomplete": _RESTORE,
+    "catalog_file_differs": _REBUILD,
+    "catalog_file_missing": _REBUILD,
+    "catalog_file_stray": _REBUILD,
     "chain_broken": _RESTORE,
     "commit_gap": _RESTORE,
     "content_mismatch": _RESTORE,

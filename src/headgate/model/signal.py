@@ -97,10 +97,16 @@ REQUESTS = Signal(
     "Calls to the doors, by what became of them.",
     ("door", "verdict"),
 )
+LAG = Signal(
+    "headgate_projection_lag_seconds",
+    "gauge",
+    "How long the oldest change waits whose files beside the data are not written yet.",
+    ("store",),
+)
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS, RETRIES, DEAD,
     SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
-    SCAN_SECONDS, REQUESTS,
+    SCAN_SECONDS, REQUESTS, LAG,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

@@ -164,7 +164,7 @@ def _write_anchor(store: Store, head: anchor.Head) -> bool:
         # Another sweeper may be ahead of us: an anchor never moves back.
         if pos >= head.pos:
             return False
-    store.swap(named, head.document())
+    store.project({named: head.document()})
     return True
 
 

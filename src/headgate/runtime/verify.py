@@ -16,13 +16,15 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, ObjectMissing
-from headgate.ledger import anchor
+from headgate.ledger import anchor, projection
 from headgate.ledger.audit import audit
 from headgate.ledger.audit_objects import Reference, chain_at, missing, references
 from headgate.ledger.finding import Findings, Progress, Violation, no_progress
 from headgate.model.ports import Store
 from headgate.pg import Database
 from headgate.stores import open_store
+
+from .rebuild import compare
 
 __all__ = ["Report", "Violation", "verify"]
 
@@ -53,6 +55,8 @@ async def verify(db: Database, *, deep: bool = False, progress: Progress | None 
         seen += len({reference.entry for reference in page})
         progress("objects", min(seen, of), of)
     await _anchors(db, findings, stores)
+    if deep and not findings.violations:  # else the files would be held against what is wrong
+        await _catalogs(db, findings, stores)
     return Report(
         not findings.violations,
         findings.checked,
@@ -144,6 +148,30 @@ async def _anchor(db: Database, findings: Findings, uri: str, document: bytes) -
     elif there != chain:
         text = f"commit {pos} is not the one that was anchored in {uri}"
         findings.found("anchor_mismatch", text)
+
+
+async def _catalogs(db: Database, findings: Findings, stores: _Stores) -> None:
+    """The files beside the data are what the ledger makes of them."""
+    for place in await projection.stores(db):
+        store = stores.get(place.uri)
+        if store is None:
+            continue
+        try:
+            compared = await compare(db, place, store, runs=True)
+        except HeadgateError as error:
+            stores.give_up(place.uri, error)
+            continue
+        if compared is None:
+            findings.note(f"the catalog in {place.uri} is behind or being written: not compared")
+            continue
+        findings.count("catalog files", compared.files)
+        for code, names in (
+            ("catalog_file_missing", compared.missing),
+            ("catalog_file_differs", compared.differing),
+            ("catalog_file_stray", compared.stray),
+        ):
+            for name in names:
+                findings.found(code, f"{name} in {place.uri}")
 
 
 def _read(document: bytes) -> tuple[int, bytes] | None:

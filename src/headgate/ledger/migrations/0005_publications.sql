@@ -35,6 +35,12 @@ CREATE INDEX item_when ON headgate.item USING gist (tstzrange(starts, ends, '[]'
 CREATE INDEX item_where ON headgate.item USING gist (bbox, tstzrange(starts, ends, '[]'))
     WHERE bbox IS NOT NULL;
 
+-- The folder of a static catalog that an item is listed in: the first byte of the SHA-256 of its id.
+-- The encoding of a ledger never changes, which Postgres cannot know of `convert_to`.
+CREATE FUNCTION headgate.shard(item text) RETURNS int LANGUAGE sql IMMUTABLE PARALLEL SAFE
+    AS $$ SELECT get_byte(sha256(convert_to(item, 'UTF8')), 0) $$;
+CREATE INDEX item_shard ON headgate.item (collection, headgate.shard(item));
+
 -- How far the files beside the data have been written, by store. It moves after they are durable.
 CREATE TABLE headgate.projection (
     store    smallint PRIMARY KEY REFERENCES headgate.store,
@@ -106,3 +112,36 @@ LEFT JOIN LATERAL (
       AND a.verb = CASE j.outcome WHEN 'rolled_back' THEN 'discard' WHEN 'finalized' THEN 'revert' END
     ORDER BY a.id DESC LIMIT 1) a ON true
 WHERE j.outcome IN ('quarantined', 'rolled_back') OR (j.outcome = 'finalized' AND e.reverts IS NOT NULL);
+
+-- The record of a change, now with where its files are: of what was published or given up under a
+-- dataset, once the projection has come by.
+CREATE OR REPLACE VIEW headgate.wal AS
+SELECT encode(sha256(convert_to('headgate:wal:1:' || s.pipeline || ':', 'UTF8') || s.change_key), 'hex') AS wal_id,
+       s.key AS idempotency_key,
+       CASE s.status WHEN 'finalized' THEN 'finalized' WHEN 'skipped' THEN 'finalized'
+                     WHEN 'quarantined' THEN 'failed' WHEN 'rolled_back' THEN 'rolled_back'
+                     ELSE 'pending' END AS status,
+       CASE s.status WHEN 'finalized' THEN 'succeeded' WHEN 'skipped' THEN 'succeeded'
+                     WHEN 'quarantined' THEN 'failed' WHEN 'rolled_back' THEN 'failed'
+                     WHEN 'received' THEN 'received' ELSE 'started' END AS status_v0,
+       s.received_at AS first_seen_at,
+       CASE WHEN s.status IN ('finalized', 'skipped') THEN s.settled_at END AS finalized_at,
+       s.uri AS source_uri,
+       convert_from(e.envelope, 'UTF8')::json ->> 'version_hint' AS version_hint,
+       'sha256:' || encode(u.content, 'hex') AS checksum_sha256,
+       CASE WHEN u.published THEN r.store || '/runs/' || r.run || '/delta_manifest.json' END AS delta_manifest_ref,
+       r.store || '/prov/' || r.run || '.prov.jsonld' AS prov_ref,
+       s.entry, s.pipeline, s.change_key
+FROM headgate.entry_state s
+JOIN headgate.entry e ON e.id = s.entry
+LEFT JOIN LATERAL (
+    SELECT coalesce(u.content, q.content) AS content, coalesce(u.deployment, q.deployment) AS deployment,
+           u.entry IS NOT NULL AS published
+    FROM (SELECT 1) one
+    LEFT JOIN headgate.publication u ON u.entry = s.entry
+    LEFT JOIN headgate.quarantine q ON q.entry = s.entry LIMIT 1) u ON true
+LEFT JOIN LATERAL (
+    SELECT rtrim(t.uri, '/') AS store, s.entry || '-' || s.fence AS run
+    FROM headgate.deployment d
+    JOIN headgate.pipeline p ON p.id = e.pipeline JOIN headgate.store t ON t.id = p.store
+    WHERE d.id = u.deployment AND jsonb_typeof(d.declared -> 'dataset') = 'object' LIMIT 1) r ON true;
