@@ -70,7 +70,7 @@ SELECT DISTINCT ON (d.pipeline) d.id, d.declared ->> 'collection' AS collection,
        (d.declared -> 'dataset')::text AS dataset
 FROM headgate.deployment d
 WHERE d.pipeline = ANY ($1::smallint[]) AND jsonb_typeof(d.declared -> 'dataset') = 'object'
-ORDER BY d.pipeline, d.id DESC
+ORDER BY d.pipeline, d.registered_at DESC, d.id DESC
 
 -- name: collections
 -- Which collections have items in a store, and of whom: a look into the index for each of them.

@@ -30,7 +30,8 @@ SELECT p.id AS pipeline, d.id AS deployment, p.store, d.code, d.declared::text A
        clock_timestamp() AS now
 FROM headgate.entry e JOIN headgate.pipeline p ON p.id = e.pipeline
 JOIN LATERAL (
-    SELECT * FROM headgate.deployment d WHERE d.pipeline = p.id ORDER BY d.id DESC LIMIT 1) d ON true
+    SELECT * FROM headgate.deployment d WHERE d.pipeline = p.id
+    ORDER BY d.registered_at DESC, d.id DESC LIMIT 1) d ON true
 WHERE e.id = $1
 
 -- name: data
