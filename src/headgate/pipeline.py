@@ -7,18 +7,16 @@ list. `settle` makes the bytes of many entries durable (`ledger/stage.py`) and c
 with their journal. A process may die between any two lines; the next one starts at the gate again.
 
 The way to the effects is written once, as a generator that stops where a handler is to be called.
-Where all handlers are plain functions a worker's thread calls them, entry after entry; where one is
-async they are called on the event loop, and what blocks runs beside it.
+Who walks it (`ledger/walk.py`) calls the handlers: in a thread, or on the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import random
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
@@ -32,9 +30,10 @@ from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
-from headgate.ledger.run import Around, NeedsThread, RunNow, in_thread, mishap
+from headgate.ledger.run import Around, NeedsThread, RunNow, mishap
 from headgate.ledger.settle import Settler
 from headgate.ledger.stage import Stager
+from headgate.ledger.walk import Asked, Way, walk, walk_async
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -46,7 +45,7 @@ from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
 from headgate.model.revert import restored_artifacts, restored_content
-from headgate.model.rows import CHUNK, Encoder
+from headgate.model.rows import Encoder
 from headgate.model.validation.outcomes import Outcomes, verdict_of
 from headgate.model.verdict import (
     Finalized,
@@ -69,9 +68,6 @@ log = get_logger("headgate.path")
 ERROR_CHARACTERS = 2000
 COPY_BYTES = 1 << 20
 UNREADABLE = "Ask its sender to send it right, and discard this one."
-# A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
-Asked = tuple[Step, Callable[[Any], None]]
-Way = Generator[Asked, None, Verdict]
 # Data that Postgres cannot read, an empty cell where there must be none, a CHECK that says no: the
 # same bytes will not pass tomorrow. A missing parent row or a taken key may.
 HOPELESS = ("22", "23502", "23514")
@@ -132,18 +128,8 @@ class Path:
 
     def prepare(self, attempt: Attempt) -> None:
         """Take one entry up to its effects, in a thread. Never raises: the verdict says it."""
-        way = self._way(attempt)
         try:
-            asked, verdict = _advance(way)
-            while asked is not None:
-                step, take = asked
-                try:
-                    take(_call(step, attempt))
-                except Exception as error:
-                    asked, verdict = _advance(way, error)
-                else:
-                    asked, verdict = _advance(way)
-            self._arrive(attempt, verdict)
+            self._arrive(attempt, walk(self._way(attempt), attempt))
         except BaseException as raised:  # a handler may raise anything; its class is its fate
             if self._is_in_the_way(raised) or self._is_in_the_way(raised.__cause__):
                 raise NeedsThread from raised
@@ -159,28 +145,12 @@ class Path:
         try:
             async with asyncio.timeout(deadline_seconds):
                 try:
-                    await self._prepare_async(attempt)
+                    self._arrive(attempt, await walk_async(self._way(attempt), attempt))
                 except BaseException as raised:
                     attempt.verdict = self._judge(attempt.claim, attempt.began, mishap(raised))
         except TimeoutError:
             error = errors.DeadlineExceeded(f"the handler ran longer than {deadline_seconds:g} s")
             attempt.verdict = self._judge(attempt.claim, attempt.began, error)
-
-    async def _prepare_async(self, attempt: Attempt) -> None:
-        way = self._way(attempt)
-        # The first step of the way fetches; what came inside its message is here already.
-        here = attempt.claim.data is not None
-        asked: Asked | None
-        asked, verdict = _advance(way) if here else await in_thread(_advance, way)
-        while asked is not None:
-            step, take = asked
-            try:
-                await _give(attempt, step, take)
-            except Exception as error:
-                asked, verdict = _advance(way, error)
-            else:
-                asked, verdict = _advance(way)
-        self._arrive(attempt, verdict)
 
     def _way(self, attempt: Attempt) -> Way:
         """The way of one entry to its effects, and its verdict. Who walks it calls the handlers."""
@@ -421,38 +391,6 @@ class Path:
             slowed=self.slowed,
         )
         return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])
-
-
-def _call(step: Step, attempt: Attempt) -> Any:
-    attempt.run.is_async = step.is_async
-    return step.function(*(attempt.object, attempt.run)[: step.takes])
-
-
-def _advance(way: Way, error: Exception | None = None) -> tuple[Asked | None, Verdict]:
-    """Go on, or back with what a handler raised: what is asked next, or how it ended."""
-    try:
-        return (next(way) if error is None else way.throw(error)), FINALIZED
-    except StopIteration as end:
-        return None, end.value
-
-
-async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> None:
-    """Call a handler and hand over what it gives: one thing, or slices of an async generator."""
-    if not step.is_async:
-        await in_thread(lambda: take(_call(step, attempt)))
-        return
-    given = _call(step, attempt)
-    if not inspect.isasyncgen(given):
-        await in_thread(take, await given)
-        return
-    slice_: list[Any] = []
-    async for item in given:
-        slice_.append(item)
-        if len(slice_) == CHUNK:
-            await in_thread(take, slice_)
-            slice_ = []
-    if slice_:
-        await in_thread(take, slice_)
 
 
 def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:
