@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from headgate.pg import Database, Link, queries
 
@@ -16,7 +16,8 @@ Q = queries.load(__file__)
 _BY_URI = attrgetter("uri")
 
 
-class Publication(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Publication:
     """A version of what one uri stands for. `artifacts` is a JSON array, or None."""
 
     entry: int
@@ -42,20 +43,18 @@ class Publishing:
 
     def columns(self) -> tuple[Any, ...]:
         told = sorted(self.publications, key=_BY_URI)
-        entries, uris, versions, predecessors, removed, contents, effects, artifacts = zip(
-            *told, strict=True
-        )
+        predecessors = [p.predecessor for p in told]
         return (
             self.pipeline,
             self.deployment,
-            entries,
-            uris,
-            column(versions),
+            [p.entry for p in told],
+            [p.uri for p in told],
+            column([p.version for p in told]),
             column(predecessors),
-            column(removed),
-            b"".join(contents),
-            b"".join(effects),
-            column(artifacts),
+            column([p.removed for p in told]),
+            b"".join([p.content for p in told]),
+            b"".join([p.effect for p in told]),
+            column([p.artifacts for p in told]),
             any(predecessors),
         )
 
