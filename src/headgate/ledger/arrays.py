@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def column(values: Sequence[T]) -> Sequence[T]:
+def column(values: list[T]) -> list[T]:
     """A column of a batch; only its first value when all are the same (`spread` in arrays.sql)."""
     return values[:1] if values and values.count(values[0]) == len(values) else values

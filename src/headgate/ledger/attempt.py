@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from time import monotonic
 from typing import Any
 
 import orjson
@@ -29,9 +29,9 @@ from .run import RunNow
 FINALIZED = Finalized()
 
 
-def _end(*steps: Status) -> tuple[Status, tuple[str, ...]]:
-    """How an attempt may end: its outcome, and the names of its last steps."""
-    return steps[-1], tuple(str(step.value) for step in steps)
+def _end(*steps: Status) -> tuple[Status, str]:
+    """How an attempt may end: its outcome, and its last steps, which take no time."""
+    return steps[-1], "".join(f" {step.value}:?" for step in steps)
 
 
 _FINALIZED = _end(Status.PROMOTED, Status.FINALIZED)
@@ -40,18 +40,19 @@ _WAITING = _end(Status.FAILED, Status.WAITING)
 _QUARANTINED = _end(Status.FAILED, Status.ROLLED_BACK, Status.QUARANTINED)
 _BACK = {True: _end(Status.WAITING), False: _end(Status.RECEIVED)}
 _FENCED = _end(Status.FENCED)
+# Most steps take less than a millisecond.
+_AT_ONCE = {str(step.value): f" {step.value}:0" for step in Status}
 
 
-@lru_cache(4096)
-def _told(*steps: str | int) -> str:
-    """Steps and their milliseconds since the claim. Attempts of a batch hardly differ in them."""
-    pairs = zip(steps[::2], steps[1::2], strict=True)
-    return " ".join(f"{step}:{milliseconds}" for step, milliseconds in pairs)
+@lru_cache(1024)
+def _counted(*counts: tuple[str, int]) -> bytes:
+    """What most attempts say: how many rows of each table."""
+    return kept_json({"rows": dict(counts)})
 
 
 def database_now(claim: Claim, began: float) -> datetime:
     """The database's clock, as far as we know it: its time at the claim, and what passed since."""
-    return claim.claimed_at + timedelta(seconds=time.monotonic() - began)
+    return claim.claimed_at + timedelta(seconds=monotonic() - began)
 
 
 class Attempt:
@@ -78,7 +79,7 @@ class Attempt:
     retired = False  # the source took it away; what was published stays readable
     publication: Publication | None = None
     preview: str | None = None
-    steps: tuple[str | int, ...] = ("claimed", 0)
+    steps = "claimed:0"
     staged = False
     ended = False  # durably; an outage later in its batch does not end it again
     lost = False  # the lease was: nothing of this was kept
@@ -86,11 +87,12 @@ class Attempt:
     def __init__(self, claim: Claim, run: RunNow) -> None:
         self.claim = claim
         self.run = run
-        self.began = time.monotonic()
+        self.began = monotonic()
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""
-        self.steps += (step, int((time.monotonic() - self.began) * 1000))
+        milliseconds = int((monotonic() - self.began) * 1000)
+        self.steps += f" {step}:{milliseconds}" if milliseconds else _AT_ONCE[step]
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:
@@ -206,19 +208,18 @@ class Attempt:
             if self.keepable is not None:
                 facts["content"] = self.keepable.hex()
         outcome, last = end
-        elapsed = int((time.monotonic() - self.began) * 1000)
-        steps, shown = self.steps, None
-        for step in last:
-            steps += (step, elapsed)
-        if end is _FINALIZED and (p := self.publication) is not None:
-            shown = published(p.content, p.effect, p.artifacts, p.removed)
-        doc = kept_json(facts) if facts else None
-        told = _told(*steps)
-        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, told, doc, shown)
+        steps = self.steps + last.replace("?", str(int((monotonic() - self.began) * 1000)))
+        doc, shown = kept_json(facts) if facts else None, None
+        if end is _FINALIZED:
+            if (p := self.publication) is not None:
+                shown = published(p.content, p.effect, p.artifacts, p.removed)
+            if doc is None and self.counts:
+                doc = _counted(*self.counts.items())
+        return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
 
     def _ending(
         self,
-    ) -> tuple[tuple[Status, tuple[str, ...]], str | None, Mapping[str, Any] | None]:
+    ) -> tuple[tuple[Status, str], str | None, Mapping[str, Any] | None]:
         match self.verdict:
             case Finalized():
                 return _FINALIZED, None, self._published()
@@ -239,8 +240,10 @@ class Attempt:
             said = {**said, "checks": told}
         return {"rows": self.counts, **said} if self.counts else said
 
-    def _published(self) -> dict[str, Any]:
-        """The same of what was published, with the item that it is."""
+    def _published(self) -> dict[str, Any] | None:
+        """The same of what was published, with the item that it is. None: there are only rows."""
+        if self.facts is None and self.item is None and self.checks is None:
+            return None
         said = self._said()
         return said if self.item is None else {**said, "item": self.item.document()}
 

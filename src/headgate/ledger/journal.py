@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from functools import lru_cache
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import orjson
 
@@ -36,7 +35,8 @@ PUBLISH_AND_SEAL = (
 )
 
 
-class Line(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Line:
     """How one attempt ended. `published` is what it made visible, as the publication says it."""
 
     entry: int
@@ -51,17 +51,20 @@ class Line(NamedTuple):
 
     def hash(self) -> bytes:
         """16 bytes that change when anything of this line does."""
-        entry, fence, outcome, attempt, worker, reason, steps, doc, shown = self
-        size = None if doc is None else len(doc)  # so that it ends where it ended
-        said = _said(outcome, attempt, worker, reason, steps, size)
-        whole = b"%d %d %b%b%b" % (entry, fence, said, doc or b"", shown or b"")
-        return hashlib.sha256(whole).digest()[:16]
-
-
-@lru_cache(4096)
-def _said(*columns: str | int | None) -> bytes:
-    # Of a thousand lines that are written together, most say the same.
-    return orjson.dumps(columns)
+        doc = self.doc
+        said = orjson.dumps(
+            (
+                self.entry,
+                self.fence,
+                self.outcome,
+                self.attempt,
+                self.worker,
+                self.reason,
+                self.steps,
+                None if doc is None else len(doc),  # it ends where it ended
+            )
+        )
+        return hashlib.sha256(said + (doc or b"") + (self.published or b"")).digest()[:16]
 
 
 def published(content: bytes, effect: bytes, artifacts: str | None, removed: bool) -> bytes:
@@ -84,17 +87,16 @@ async def seal(
 
     The entries that lost a race for a head; then nothing was written, and all must be undone.
     """
-    entries, fences, outcomes, attempts, workers, reasons, steps, docs, _ = zip(*lines, strict=True)
     hashes = [line.hash() for line in lines]
     written = (
-        entries,
-        column(fences),
-        column(outcomes),
-        column(attempts),
-        column(workers),
-        column(reasons),
-        column(steps),
-        column(docs),
+        [x.entry for x in lines],
+        column([x.fence for x in lines]),
+        column([x.outcome for x in lines]),
+        column([x.attempt for x in lines]),
+        column([x.worker for x in lines]),
+        column([x.reason for x in lines]),
+        column([x.steps for x in lines]),
+        column([x.doc for x in lines]),
         b"".join(hashes),
     )
     if publishing is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import orjson
 
@@ -24,7 +24,8 @@ _BY_URI = attrgetter("uri")
 _ARTIFACT = ("name", "digest", "size", "media_type")
 
 
-class Publication(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Publication:
     """A version of what one uri stands for. `artifacts` is a JSON array, or None."""
 
     entry: int
@@ -50,20 +51,18 @@ class Publishing:
 
     def columns(self) -> tuple[Any, ...]:
         told = sorted(self.publications, key=_BY_URI)
-        entries, uris, versions, predecessors, removed, contents, effects, artifacts = zip(
-            *told, strict=True
-        )
+        predecessors = [p.predecessor for p in told]
         return (
             self.pipeline,
             self.deployment,
-            entries,
-            uris,
-            column(versions),
+            [p.entry for p in told],
+            [p.uri for p in told],
+            column([p.version for p in told]),
             column(predecessors),
-            column(removed),
-            b"".join(contents),
-            b"".join(effects),
-            column(artifacts),
+            column([p.removed for p in told]),
+            b"".join([p.content for p in told]),
+            b"".join([p.effect for p in told]),
+            column([p.artifacts for p in told]),
             any(predecessors),
         )
 

@@ -17,4 +17,4 @@ def kept_json(
     value: Any, default: Callable[[Any], Any] | None = None, option: int | None = None
 ) -> bytes:
     """`orjson.dumps`, for a result that outlives the next line."""
-    return bytes(memoryview(orjson.dumps(value, default=default, option=option)))
+    return b"".join((orjson.dumps(value, default=default, option=option), b""))

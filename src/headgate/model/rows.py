@@ -145,7 +145,9 @@ class Encoder:
                 each = _unpacked(chain(chunk, each))
                 continue
             yield self._encode(chunk, seen)
-            seen += len(chunk)
+            if len(chunk) < CHUNK:
+                return
+            seen += CHUNK
 
     def _encode(self, chunk: list[Any], seen: int) -> tuple[int, bytes, frozenset[str]]:
         extras = self._prepare(chunk, seen)
