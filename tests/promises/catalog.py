@@ -218,9 +218,9 @@ async def test_pages_repeated_cut_or_shuffled_give_the_same_files(
         windows = projection.windows
 
         async def backwards(
-            db: Database, place: projection.Place, after: int, lines: int, most: int
+            db: Database, place: projection.Place, after: int, lines: int, most: int, *last: int
         ) -> list[tuple[int, int]]:
-            found = await windows(db, place, after, lines, 1000)
+            found = await windows(db, place, after, lines, 1000, *last)
             return [*reversed(found[:-1]), *found[-1:]]
 
         monkeypatch.setattr(projection, "windows", backwards)
