@@ -8,6 +8,7 @@ JOBS ?= 2
 READY := .venv/ready
 BENCH_READY := .venv-bench/ready
 AWS_READY := .venv-aws/ready
+GX_READY := .venv-gx/ready
 
 # Without export the script would look for uv itself and miss an explicit `make UV=`.
 ifneq ($(origin UV),undefined)
@@ -38,6 +39,10 @@ test-services: $(READY) $(AWS_READY) ## The same suites against further servers,
 test-queue: $(READY) $(AWS_READY) ## 10,000 objects through a queue that misbehaves, standard and FIFO (some minutes)
 	HEADGATE_TEST_OBJECTS=10000 HEADGATE_TEST_OUTAGE_SECONDS=30 $(BIN)/pytest -q \
 	    tests/promises/queue.py tests/promises/queue_crashes.py -k "misbehaves or away" $(ARGS)
+
+.PHONY: test-gx
+test-gx: $(READY) $(GX_READY) ## Great Expectations and pandas, in an environment of their own
+	PYTHONPATH=src .venv-gx/bin/pytest -q --noconftest $(ARGS) tests/expectations/suites.py
 
 .PHONY: check
 check: lint types layers docs ## Everything that can be said without running it: lint, types, layers, docs
@@ -105,6 +110,13 @@ endif
 $(AWS_READY): tests/aws/requirements.lock scripts/venv-beside | $(READY)
 	@scripts/venv-beside .venv-aws tests/aws/requirements.lock
 
+# Great Expectations is too heavy for everyone's .venv.
+ifneq ($(shell cat $(GX_READY) 2>/dev/null),$(realpath .))
+.PHONY: $(GX_READY)
+endif
+$(GX_READY): tests/expectations/requirements.lock scripts/venv-beside | $(READY)
+	@scripts/venv-beside .venv-gx tests/expectations/requirements.lock
+
 .PHONY: lock
 lock: ## Resolve the dependencies anew into the locks (needs uv; ARGS=--upgrade for newer ones)
 	@command -v uv >/dev/null || { echo "make lock needs uv: python3 -m pip install uv" >&2; exit 1; }
@@ -117,7 +129,10 @@ lock: ## Resolve the dependencies anew into the locks (needs uv; ARGS=--upgrade 
 	@uv pip compile tests/aws/requirements.in --python-version 3.11 --universal \
 	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
 	    --output-file tests/aws/requirements.lock
-	@echo "requirements.lock, bench/requirements.lock and tests/aws/requirements.lock are up to date"
+	@uv pip compile pyproject.toml tests/expectations/requirements.in --python-version 3.11 --universal \
+	    --generate-hashes --no-emit-index-url --no-emit-find-links --no-header --quiet $(ARGS) \
+	    --output-file tests/expectations/requirements.lock
+	@echo "requirements.lock and those of bench, tests/aws and tests/expectations are up to date"
 
 .PHONY: clean
 clean: ## Remove what was built and cached (.venv and .headgate stay)

@@ -40,7 +40,7 @@ TOUCHED_FILES = 6
 PIECE = 1 << 20
 
 
-def _write_small(folder: Path, n: int) -> float:
+def write_small(folder: Path, n: int) -> float:
     """Write and sync n small files; no two have the same bytes."""
     dice = random.Random(n)
     contents = [dice.randbytes(SMALL_BYTES) for _ in range(n)]
@@ -114,6 +114,10 @@ def take_in(together: Together, url: str, folder: Path) -> Report:
     return loop.run(lambda: _take_in(url, folder))
 
 
+def _take_in_alone(url: str, folder: Path) -> Report:
+    return processes.run({"files": (take_in, (url, folder))}, TIMEOUT_SECONDS)["files"]
+
+
 def _peak_mb() -> float:
     try:
         # Of this process as it is; getrusage also counts what it was forked from.
@@ -132,12 +136,18 @@ async def _published(url: str) -> int:
         await link.close()
 
 
-def _through(place: Place, prepare: Callable[[Path], object], n: int) -> tuple[Report, Count]:
+def through(
+    place: Place,
+    prepare: Callable[[Path], object],
+    n: int,
+    run: Callable[[str, Path], Report] | None = None,
+) -> tuple[Report, Count]:
+    """A folder of files through Headgate, in a process of its own; what became of them."""
     folder = place.folder / "files"
     shutil.rmtree(folder, ignore_errors=True)
     prepare(folder)
     url = loop.run(place.fresh)
-    report = processes.run({"files": (take_in, (url, folder))}, TIMEOUT_SECONDS)["files"]
+    report = (run or _take_in_alone)(url, folder)
     published = loop.run(lambda: _published(url))
     shutil.rmtree(folder)
     return report, Count(max(0, n - published), max(0, published - n))
@@ -166,14 +176,14 @@ def small(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
 
     def base() -> float:
         folder = place.folder / "bare-files"
-        seconds = _write_small(folder, n)
+        seconds = write_small(folder, n)
         shutil.rmtree(folder)
         return seconds
 
     runs: list[tuple[float, float, Count]] = []
     before = base()
     for _ in range(reps):
-        report, counted = _through(place, lambda f: _write_small(f / "incoming", n), n)
+        report, counted = through(place, lambda f: write_small(f / "incoming", n), n)
         after = base()
         runs.append((report["seconds"], (before + after) / 2, counted))
         before = after
@@ -196,7 +206,7 @@ def large(place: Place, reps: int, size: int) -> tuple[list[Row], list[Figure]]:
 
     before = _copy_large(original, copy)
     for _ in range(reps):
-        report, counted = _through(place, bring, 1)
+        report, counted = through(place, bring, 1)
         after = _copy_large(original, copy)
         peaks.append(report["peak_mb"])
         runs.append((report["seconds"], (before + after) / 2, counted))

@@ -16,6 +16,7 @@ FLOORS = {
     "receive": 0.70,
     "small_files": 0.35,
     "large_file": 0.60,
+    "catalog": 0.60,  # of the same without a catalog
     "sqs": 0.80,
 }
 
@@ -27,6 +28,7 @@ CEILINGS = {
     "one_process_latency_p50_multiple": (2.2, "×"),
     "one_process_latency_p99": (10.0, "ms"),
     "large_file_peak": (200.0, "MB"),
+    "catalog_rebuild": (500.0, "µs"),
     "parse": (10.0, "µs"),
     "help": (100.0, "ms"),
     "embedded_first_start": (1.0, "s"),

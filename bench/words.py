@@ -11,6 +11,7 @@ WORKLOADS = {
     "receive": "receive alone",
     "small_files": "files of 8 KiB",
     "large_file": "a file of 1 GiB",
+    "catalog": "files of 8 KiB, with a catalog",
     "sqs": "a queue of SQS",
 }
 # figure → (what it is, the name to measure it by)
@@ -29,6 +30,7 @@ FIGURES = {
     ),
     "one_process_latency_p99": ("one process, 99 % are quicker than", "latency"),
     "large_file_peak": ("memory for a file of 1 GiB, at its peak", "large_file"),
+    "catalog_rebuild": ("a catalog of 100,000 items made anew, for each", "catalog_rebuild"),
     "parse": ("reading a record of an S3 notification", "parse"),
     "parse_general": ("the same, with its names in another order", "parse"),
     "help": ("`headgate --help`, less the interpreter", "help"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headgate.runtime import loop
 
-from . import bare, files, gate, latency, queue, reading, starting
+from . import bare, catalog, files, gate, latency, queue, reading, stac_search, starting
 from .beside import Ran, Workload
 from .job import Count, events, ids
 from .latency import percentile
@@ -117,8 +117,11 @@ APART: dict[str, Callable[[Place, Size], Measured]] = {
     "latency": lambda place, size: ([], light(place, size.n)),
     "small_files": lambda place, size: files.small(place, size.reps, size.files),
     "large_file": lambda place, size: files.large(place, size.reps, size.large_bytes),
+    "catalog": lambda place, size: catalog.cost(place, size.reps, size.files),
+    "catalog_rebuild": lambda place, size: ([], catalog.rebuilt(place, catalog.ITEMS)),
     "sqs": lambda place, size: queue.drained(place, size.reps),
     "parse": lambda place, size: ([], reading.figures()),
+    "stac_search": lambda place, size: ([], stac_search.figures(place)),
     "help": lambda place, size: ([], starting.help_figures()),
     "embedded": lambda place, size: ([], starting.embedded_figures(size.reps)),
 }

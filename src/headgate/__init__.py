@@ -19,9 +19,12 @@ if TYPE_CHECKING:
     from headgate.lambda_function import aws_lambda
     from headgate.library import Pipeline
     from headgate.model.change import Change
+    from headgate.model.dataset import Dataset
     from headgate.model.envelope import Envelope
+    from headgate.model.facts import Check
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.secret import env, file
+    from headgate.model.validation.json_schema import JsonSchema
     from headgate.model.verdict import RetryPlan
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
@@ -37,10 +40,13 @@ _HOMES = {
     "Artifact": "headgate.model.object",
     "BlockingTransaction": "headgate.model.object",
     "Change": "headgate.model.change",
+    "Check": "headgate.model.facts",
+    "Dataset": "headgate.model.dataset",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
+    "JsonSchema": "headgate.model.validation.json_schema",
     "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
@@ -66,10 +72,13 @@ __all__ = [
     "Artifact",
     "BlockingTransaction",
     "Change",
+    "Check",
+    "Dataset",
     "Directory",
     "Envelope",
     "HeadgateError",
     "Http",
+    "JsonSchema",
     "Manifest",
     "Object",
     "Permanent",

@@ -3,8 +3,8 @@
     gate → fetch → digest → validate → stage → promote → finalize
 
 `prepare` takes one entry up to its effects, without leaving a trace: bytes in a spool, rows in a
-list. `stage` makes the bytes of many entries durable. `settle` commits many entries at once, with
-their journal. A process may die between any two lines; the next one starts at the gate again.
+list. `settle` makes the bytes of many entries durable (`ledger/stage.py`) and commits them at once,
+with their journal. A process may die between any two lines; the next one starts at the gate again.
 
 The way to the effects is written once, as a generator that stops where a handler is to be called.
 Where all handlers are plain functions a worker's thread calls them, entry after entry; where one is
@@ -18,30 +18,36 @@ import hashlib
 import inspect
 import random
 import threading
-from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Any
 
 from headgate import errors
-from headgate.ledger import object as objects
+from headgate.catalog.describe import describing
+from headgate.catalog.footprint import Located
+from headgate.ledger import publication as published
 from headgate.ledger.attempt import FINALIZED, Attempt, database_now
 from headgate.ledger.gate import Claim
 from headgate.ledger.inbox import Registered
 from headgate.ledger.rows import RowsTable
 from headgate.ledger.run import Around, NeedsThread, RunNow, in_thread, mishap
 from headgate.ledger.settle import Settler
+from headgate.ledger.stage import Stager
 from headgate.model.artifact import artifacts_of, chunks_of
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.envelope import REFUSED
+from headgate.model.envelope import REFUSED, Envelope
+from headgate.model.facts import File, Item, media_type
 from headgate.model.identity import EffectKey, is_newer
+from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, Step
 from headgate.model.ports import Store
+from headgate.model.revert import restored_artifacts, restored_content
 from headgate.model.rows import CHUNK, Encoder
+from headgate.model.validation.outcomes import Outcomes, verdict_of
 from headgate.model.verdict import (
     Finalized,
     Quarantine,
@@ -57,12 +63,11 @@ from headgate.model.verdict import (
 from headgate.pg import Database, driver
 from headgate.stores.spill import Spill
 from headgate.telemetry.log import get_logger
-from headgate.telemetry.mask import Masker
 
 log = get_logger("headgate.path")
 
 ERROR_CHARACTERS = 2000
-KEEPERS = 8
+COPY_BYTES = 1 << 20
 UNREADABLE = "Ask its sender to send it right, and discard this one."
 # A step of the pipeline to be called, and what takes whatever it gives back, piece by piece.
 Asked = tuple[Step, Callable[[Any], None]]
@@ -100,9 +105,11 @@ class Path:
         self._effect_key = EffectKey(
             pipeline=declared.name, version=declared.version, params=declared.params_digest
         )
+        self._takes_back = any(a.undo is not None for a in declared.applies)
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
         self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
+        self.stager = Stager(db, at.store, store, self._judge_attempt)
         self.settler = Settler(
             db,
             declared.name,
@@ -110,6 +117,7 @@ class Path:
             self._tables,
             declared.applies,
             independent=declared.independent,
+            catalogued=declared.collection is not None,
             apply_seconds=apply_seconds,
             judge=self._judge_in_commit,
         )
@@ -184,21 +192,28 @@ class Path:
         verdict = self._digest(attempt)
         if verdict is not None:
             return verdict
-        for step in self.declared.validators:
-            with checking(step.name):
-                yield step, _nothing
+        if self.declared.validators:
+            yield from self._validate(attempt)
         attempt.reach("validated", Point.VALIDATED)
         for declared, encoder in self._encoders:
             attempt.count(encoder.label, 0)
             yield declared.step, partial(self._rows, attempt, encoder)
-        for step in self.declared.transforms:
-            yield step, partial(self._artifacts, attempt, step)
+        if attempt.claim.reverts is not None:
+            attempt.restore(restored_artifacts(attempt.claim.envelope()))
+        else:
+            for step in self.declared.transforms:
+                yield step, partial(self._artifacts, attempt, step)
+        if self.declared.collection is not None:
+            yield from self._describe(attempt)
         reached(Point.HANDLED)
         return FINALIZED
 
     def _arrive(self, attempt: Attempt, verdict: Verdict) -> None:
         # Not by the way itself: a thread that ran out of time may still be walking it.
         if verdict is FINALIZED:
+            claim = attempt.claim
+            gone = claim.removed and claim.reverts is None
+            attempt.retired = gone and self.declared.removed == "retire"
             attempt.publish(self._effect_key)
         attempt.verdict = verdict
         if isinstance(verdict, Skipped) and attempt.claim.head is not None:
@@ -207,6 +222,8 @@ class Path:
     def _gate(self, claim: Claim) -> Verdict | None:
         """Is there anything to do, by what the claim saw?"""
         head = claim.head
+        if claim.reverts is not None:
+            return self._gate_of_revert(claim)
         if head is not None and not is_newer(
             claim.sequence, claim.stood_at, claim.id, head.sequence, head.event_time, head.seen
         ):
@@ -219,6 +236,18 @@ class Path:
             return Skipped("unchanged")
         return Skipped("kept") if self.declared.removed == "keep" else FINALIZED
 
+    def _gate_of_revert(self, claim: Claim) -> Verdict | None:
+        """It takes back what readers see, and nothing that came since."""
+        if claim.head is None or claim.head.entry != claim.reverts:
+            return Skipped("stale")
+        for step in self.declared.applies:
+            if step.undo is None:
+                raise errors.EffectRefused(
+                    f"what {step.step.name} did cannot be taken back: it has no undo",
+                    hint="say apply(undo=…), then: headgate quarantine release ENTRY --because ...",
+                )
+        return FINALIZED if claim.removed else None
+
     def _fetch(self, attempt: Attempt) -> None:
         """Copy the bytes to where nobody changes them, and learn their digest on the way."""
         claim = attempt.claim
@@ -229,14 +258,12 @@ class Path:
             body, size = claim.data, len(claim.data)
             attempt.content = hashlib.sha256(body).digest()
         else:
-            source = next((s for s in self.declared.sources if s.owns(claim.uri)), None)
-            if source is None:
-                raise errors.ObjectMissing(f"no source of {self.declared.name} reads {claim.uri}")
             spool = self._store.spool()
             attempt.hold(b"", spool)
-            for chunk in source.fetch(claim.envelope()):
+            for chunk in self._bytes(claim):
                 spool.write(chunk)
             attempt.content, body, size = spool.digest, spool.path, spool.size
+            attempt.note("size", size)
             attempt.spools = {attempt.content: spool}
         attempt.object = Object(
             uri=claim.uri,
@@ -247,12 +274,47 @@ class Path:
             envelope=claim.envelope,
         )
 
+    def _bytes(self, claim: Claim) -> Iterable[bytes | memoryview]:
+        """The object's bytes: from its source, or from the store for what is brought back."""
+        if claim.reverts is not None:
+            with self._store.open(restored_content(claim.envelope())) as kept:
+                yield from iter(partial(kept.read, COPY_BYTES), b"")
+            return
+        source = next((s for s in self.declared.sources if s.owns(claim.uri)), None)
+        if source is None:
+            raise errors.ObjectMissing(f"no source of {self.declared.name} reads {claim.uri}")
+        yield from source.fetch(claim.envelope())
+
     def _digest(self, attempt: Attempt) -> Verdict | None:
         """Are these bytes new? Whatever the hint said, only they can tell."""
         head = attempt.claim.head
+        if attempt.claim.reverts is not None:
+            if attempt.content != (wanted := restored_content(attempt.claim.envelope())):
+                raise errors.Permanent(f"the bytes kept as sha256:{wanted.hex()} are others by now")
+            return None
         if head is not None and not head.removed and head.content == attempt.content:
             return Skipped("unchanged")
         return None
+
+    def _validate(self, attempt: Attempt) -> Generator[Asked]:
+        """Ask every check, so that a reader has all they say, and then fail if one did."""
+        said = attempt.checks = Outcomes(
+            self._masker.text, everything=self.declared.dataset is not None
+        )
+        failures: list[Exception] = []
+        for step in self.declared.validators:
+            try:
+                with checking(step.name):
+                    yield step, partial(said.take, step.name)
+            except Exception as error:
+                if self._is_in_the_way(error.__cause__):
+                    raise  # a thread asks them all again
+                said.raised(step.name, error)
+                failures.append(error)
+            else:
+                failures += said.ended(step.name)
+        if failures:
+            raise verdict_of(failures)
 
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
         label = encoder.label
@@ -268,40 +330,26 @@ class Path:
                 spool.write(chunk)
             attempt.made(artifact, spool, step.name)
 
-    async def stage(self, attempts: Sequence[Attempt]) -> None:
-        """Make the bytes of these attempts durable: touched in the ledger first, then written."""
-        attempts = [a for a in attempts if not a.staged]
-        using = [a for a in attempts if a.spools and isinstance(a.verdict, (Finalized, Quarantine))]
-        sizes = {d: s.size for a in using for d, s in (a.spools or {}).items() if d}
-        generations = await objects.touch(self._db, self.at.store, sizes)
-        if using:
-            await in_thread(self._keep, using, generations)
-        for attempt in attempts:
-            attempt.staged = True
-            if isinstance(attempt.verdict, Finalized) and not attempt.claim.removed:
-                attempt.reach("staged", Point.STAGED)
+    def _describe(self, attempt: Attempt) -> Generator[Asked, None, None]:
+        """Make it an item of its catalog: as it is found, then as the handler would have it."""
+        assert attempt.object is not None, "only objects are described"
 
-    def _keep(self, using: list[Attempt], generations: dict[bytes, tuple[int, bool]]) -> None:
-        """Several at a time: a disk syncs many files in hardly more time than one."""
-        with ThreadPoolExecutor(min(len(using), KEEPERS), "keep") as keepers:
-            list(keepers.map(partial(self._keep_one, generations), using))
+        def take(item: Item) -> None:
+            attempt.item = item
 
-    def _keep_one(self, generations: dict[bytes, tuple[int, bool]], attempt: Attempt) -> None:
-        try:
-            spools = {d: s for d, s in (attempt.spools or {}).items() if d}
-            for digest, spool in spools.items():
-                if not (generations[digest][1] and self._store.has(digest)):
-                    self._store.keep(spool)
-            attempt.objects = [(digest, generations[digest][0]) for digest in spools]
-            if attempt.object is not None and attempt.content in spools:
-                attempt.object.moved(self._store.path(attempt.content))
-        except Exception as error:
-            attempt.objects = None
-            attempt.verdict = self._judge(attempt.claim, attempt.began, error)
+        # A revert brings back what was said then, whatever the handler would say now.
+        restored = attempt.claim.reverts is not None
+        envelope = attempt.object.envelope
+        files = _located(attempt.object, envelope, attempt)
+        yield from describing(
+            self.declared, attempt.object, envelope.item, files, take, restored=restored
+        )
 
     async def settle(self, attempts: Sequence[Attempt]) -> None:
         """Stage and commit: how these attempts ended is durable when it returns."""
-        await self.stage(attempts)
+        await self.stager.stage(attempts)
+        if self._takes_back:
+            await self._look_back(attempts)
         for attempt in attempts:
             if isinstance(attempt.verdict, Quarantine):
                 attempt.preview = self._preview(attempt.object)
@@ -311,6 +359,16 @@ class Path:
             aside = isinstance(attempt.verdict, Quarantine) and not attempt.lost
             if aside and attempt.run.has_undo:
                 await self._undo(attempt)
+
+    async def _look_back(self, attempts: Sequence[Attempt]) -> None:
+        """Have the version before at hand, for free SQL that takes its effects back."""
+        for attempt in attempts:
+            head = attempt.claim.head
+            if isinstance(attempt.verdict, Finalized) and head is not None and not head.removed:
+                try:
+                    attempt.previous = await published.version_of(self._db, head, self._store)
+                except Exception as error:
+                    attempt.verdict = self._judge(attempt.claim, attempt.began, error)
 
     async def _undo(self, attempt: Attempt) -> None:
         for name, error in await attempt.run.undo_calls():
@@ -337,8 +395,11 @@ class Path:
         except Exception:  # the bytes are gone, say; the verdict is worth more than a look at them
             return None
 
+    def _judge_attempt(self, attempt: Attempt, error: BaseException) -> Verdict:
+        return self._judge(attempt.claim, attempt.began, error)
+
     def _judge_in_commit(self, attempt: Attempt, error: BaseException) -> Verdict:
-        verdict = self._judge(attempt.claim, attempt.began, error)
+        verdict = self._judge_attempt(attempt, error)
         if isinstance(verdict, Quarantine):
             attempt.preview = self._preview(attempt.object)
         return verdict
@@ -394,5 +455,14 @@ async def _give(attempt: Attempt, step: Step, take: Callable[[Any], None]) -> No
         await in_thread(take, slice_)
 
 
-def _nothing(_: Any) -> None:
-    """What a validator gives back."""
+def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:
+    """The files of this attempt and where they lie: the object, then its artifacts."""
+    kind = media_type(obj.uri, envelope.content_type)
+    files = [Located(File("data", obj.digest, obj.size, kind), obj.uri, obj.open, obj.path)]
+    for artifact in attempt.artifacts or ():
+        file = File(**artifact)
+        spool = (attempt.spools or {}).get(bytes.fromhex(file.digest))
+        if spool is not None:  # what a revert brings back is in the store
+            at = spool.path
+            files.append(Located(file, file.name, partial(at.open, "rb"), partial(FilePath, at)))
+    return files

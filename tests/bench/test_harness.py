@@ -17,7 +17,7 @@ from bench.server import Place
 from bench.words import FIGURES
 from bench.workloads import APART, BESIDE
 
-from bench import beside, gate, latency, quick
+from bench import beside, gate, latency, quick, stac_search
 from headgate.runtime.loop import run
 
 N = 300
@@ -137,3 +137,9 @@ def test_every_floor_and_guard_belongs_to_something_that_is_measured() -> None:
     assert FLOORS.keys() <= BESIDE.keys() | APART.keys()
     assert CEILINGS.keys() <= FIGURES.keys()
     assert all(GUARDS[name] <= FLOORS[name] for name in GUARDS)
+
+
+def test_searches_are_measured_over_items_that_are_found(place: Place) -> None:
+    """Rows written by SQL are items like any other: the server shows them."""
+    told = {f.name: f.value for f in stac_search.figures(place, items=300, questions=20)}
+    assert 0 < told["stac_search_p50"] <= told["stac_search_p95"]

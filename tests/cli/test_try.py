@@ -116,6 +116,8 @@ def test_rows_and_verdict_for_programs(tried: Tried) -> None:
     assert (table["table"], table["total"]) == ("reading", 4)
     first = {"station": "oslo-1", "at": "2026-01-05T06:00:00+00:00", "mm": "1.2"}
     assert table["first"][0] == first
+    assert [(c["name"], c["passed"]) for c in good["checks"]] == [("has_rows", True)]
+    assert [(c["passed"], c["reason"]) for c in empty["checks"]] == [(False, "validation")]
 
 
 def test_a_file_that_would_be_quarantined_says_where_and_why(tried: Tried) -> None:

@@ -54,7 +54,7 @@ def test_every_public_member_is_in_the_reference(name: str) -> None:
         public -= {"moved"}  # Headgate's own
         public |= set(made.__slots__)
     if name == "Pipeline":
-        public = {"validate", "rows", "transform", "apply", "source", "add_source", "run"}
+        public = {"validate", "rows", "transform", "apply", "item", "source", "add_source", "run"}
     missing = {n for n in public if not n.startswith("_")} - words(section(PIPELINE, f"hg.{name}"))
     assert not missing, f"reference/pipeline.md, hg.{name}: {sorted(missing)}"
 
@@ -90,7 +90,7 @@ def test_every_parameter_of_a_push_is_in_the_reference(name: str) -> None:
     assert said | shared == set(inspect.signature(getattr(hg.Push, name)).parameters)
 
 
-@pytest.mark.parametrize("name", ["Artifact", "Change", "RetryPlan"])
+@pytest.mark.parametrize("name", ["Artifact", "Change", "Check", "JsonSchema", "RetryPlan"])
 def test_the_reference_shows_how_a_value_is_made(name: str) -> None:
     """Its parameters are there in their order."""
     said = re.search(rf"`hg\.{name}\((.*?)\)`", section(PIPELINE, f"hg.{name}"))
@@ -108,7 +108,8 @@ def test_every_field_of_the_envelope_is_in_the_reference() -> None:
 def test_every_option_of_a_handler_is_in_the_reference() -> None:
     """So are the options of the decorators."""
     said = words(section(PIPELINE, "Handlers", level=3))
-    for handler in (hg.Pipeline.rows, hg.Pipeline.apply):
+    decorators = (hg.Pipeline.validate, hg.Pipeline.rows, hg.Pipeline.apply, hg.Pipeline.item)
+    for handler in decorators:
         options = set(inspect.signature(handler).parameters) - {"self", "function"}
         assert options <= said, sorted(options - said)
     of_sources = words(section(PIPELINE, "A source of its own", level=3))

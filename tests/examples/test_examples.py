@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.world import World
 
+from headgate.ledger import facts
 from headgate.runtime import inline
 from headgate.runtime.load import load
 
@@ -78,6 +79,21 @@ async def test_directory(world: World, monkeypatch: pytest.MonkeyPatch):
     assert await world.count("reading") == 4
 
 
+async def test_contracts(world: World, monkeypatch: pytest.MonkeyPatch):
+    """One file meets its contract, one does not; what every check said of both is kept."""
+    example = Example("contracts", world, monkeypatch)
+    said = example.up()
+    assert "soil            2   2" in said
+    assert "1 × soil: contract" in said
+    assert await world.count("soil_reading") == 2
+    told = {f.envelope.uri[-14:]: f.checks for f in await facts.page(world.db, [1], 0, 100)}
+    assert [(c.name, c.examined, c.failed) for c in told["tuesday.ndjson"]] == [
+        ("soil", 3, 3),
+        ("plots", 3, 1),
+    ]
+    assert all(c.passed for c in told["/monday.ndjson"])
+
+
 async def test_own_source(world: World, monkeypatch: pytest.MonkeyPatch):
     """What the function lists is read once per revision; what it no longer lists is gone."""
     example = Example("own-source", world, monkeypatch)
@@ -101,3 +117,17 @@ async def test_schedule(world: World, monkeypatch: pytest.MonkeyPatch):
     minutes = await world.rows("SELECT minutes, until - since FROM report ORDER BY until")
     assert minutes == [(5, timedelta(minutes=5))] * len(minutes)
     assert len(minutes) in (3, 4)  # one more may have ended meanwhile
+
+
+async def test_catalog(world: World, monkeypatch: pytest.MonkeyPatch):
+    """Two fields are found where they lie; one that is moved is the same item elsewhere."""
+    example = Example("catalog", world, monkeypatch)
+    assert "soil            2   2" in example.up()
+    south = "SELECT item FROM headgate.item WHERE bbox && box '(7,46),(8,46.93)'"
+    assert south in example.page
+    assert await world.rows(south) == [("south",)]
+    north = example.folder / "fields/north.geojson"
+    north.write_text(north.read_text().replace("46.9", "46.8"))
+    await example.again()
+    assert sorted(await world.rows(south)) == [("north",), ("south",)]
+    assert await world.count("headgate.publication") == 3

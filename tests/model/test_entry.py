@@ -40,7 +40,8 @@ DIES = {
 WITHOUT = {
     "ledger/inbox.py:register": "no entry is touched, and registering again changes nothing",
     "ledger/rows.py:prepare": "the user's table, before any work; doing it again changes nothing",
-    "ledger/object.py:collect": "COLLECTED is between the bytes and the row; both may be repeated",
+    "ledger/garbage.py:look": "only reads, under settings of its own",
+    "ledger/garbage.py:delete": "COLLECTED is between the bytes and the row; both may be repeated",
     "ledger/audit_objects.py:_page": "only reads, under settings of its own",
     "ledger/request.py:preview": "no entry is touched; a preview that was lost is asked for again",
     "runtime/rehearse.py:transaction": "hands on the transaction of whoever rehearses",

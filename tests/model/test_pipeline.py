@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypedDict
 
+import pystac
 import pytest
 
 from headgate.errors import PipelineError, UsageError
+from headgate.model.dataset import Dataset
 from headgate.model.pipeline import Pipeline
 from headgate.model.verdict import CRON
 
@@ -37,6 +39,7 @@ KINDS: dict[str, tuple[Decorate, str]] = {
     "rows('reading')": (lambda p: p.rows("reading", key="station", schema=Reading), "(obj, run)"),
     "transform": (lambda p: p.transform, "(obj, run)"),
     "apply": (lambda p: p.apply, "(tx, obj, run)"),
+    "item": (lambda p: p.item(collection="rain"), "(item, obj, run)"),
 }
 
 
@@ -46,6 +49,7 @@ def steps(p: Pipeline) -> list[Any]:
         *(r.step for r in p.row_steps),
         *p.transforms,
         *(a.step for a in p.applies),
+        *([] if p.item_step is None else [p.item_step.step]),
     ]
 
 
@@ -81,7 +85,7 @@ def test_a_pipeline_has_defaults_that_say_what_it_does():
         ({"params": {"a": "\ud800"}}, "params.a has half a surrogate"),
         ({"params": {"a": object()}}, "params.a is a object"),
         ({"retry": 5}, "hg.RetryPlan"),
-        ({"removed": "delete"}, '"keep" or "remove"'),
+        ({"removed": "delete"}, '"keep", "retire" or "remove"'),
         ({"deadline": "soon"}, "deadline is 'soon'"),
         ({"deadline": 0}, "needs some time"),
         ({"deadline": -1}, "deadline is -1"),
@@ -107,6 +111,7 @@ def takes_two(obj: Any, run: Any) -> None: ...
 def takes_one(obj: Any) -> None: ...
 def takes_one_and_a_default(obj: Any, factor: int = 2) -> None: ...
 def takes_all(tx: Any, obj: Any, run: Any) -> None: ...
+def takes_item(item: Any) -> None: ...
 def takes_none() -> None: ...
 def takes_four(a: Any, b: Any, c: Any, d: Any) -> None: ...
 def takes_any(*args: Any) -> None: ...
@@ -114,16 +119,18 @@ def demands(obj: Any, run: Any, *, colour: str) -> None: ...
 
 
 RIGHT = {
-    "validate": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1},
-    "rows('reading')": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1},
-    "transform": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1},
+    "validate": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1, takes_item: 1},
+    "rows('reading')": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1, takes_item: 1},
+    "transform": {takes_two: 2, takes_one: 1, takes_one_and_a_default: 1, takes_item: 1},
     "apply": {takes_two: 2, takes_all: 3},
+    "item": {takes_all: 3, takes_item: 1},
 }
 ALL = [
     takes_two,
     takes_one,
     takes_one_and_a_default,
     takes_all,
+    takes_item,
     takes_none,
     takes_four,
     takes_any,
@@ -149,7 +156,7 @@ def test_a_wrong_signature_fails_with_the_right_one(kind: str, function: Any):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("thing", [5, "handler", [takes_two]])
+@pytest.mark.parametrize("thing", [5, b"handler", [takes_two]])
 def test_what_is_no_function_is_refused(kind: str, thing: Any):
     """A decorator on something else says what it wants."""
     decorate, right = KINDS[kind]
@@ -200,10 +207,10 @@ def test_what_has_to_be_awaited_is_noticed(function: Any, is_async: bool, name: 
     assert p.transforms[0].name == name
 
 
-@pytest.mark.parametrize("kind", ["validate", "apply"])
+@pytest.mark.parametrize("kind", ["apply", "item"])
 @pytest.mark.parametrize("function", [yields, awaits_and_yields])
-def test_a_check_that_yields_would_check_nothing(kind: str, function: Any):
-    """Calling a generator runs none of it: better refused than silently passed."""
+def test_what_yields_where_nothing_is_taken_would_do_nothing(kind: str, function: Any):
+    """Calling a generator runs none of it: better refused than silently left out."""
     with pytest.raises(PipelineError, match="yields, so calling it would run none of it"):
         KINDS[kind][0](pipeline())(function)
 
@@ -227,6 +234,74 @@ def test_free_sql_has_one_committer_unless_it_says_otherwise():
     assert not p.independent
 
 
+def described(item: pystac.Item, obj: Any) -> None: ...
+def described_by_name(item: "pystac.Item") -> None: ...
+def plainly(item: dict[str, Any]) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [(described, True), (described_by_name, True), (plainly, False), (takes_item, False)],
+)
+def test_a_handler_says_by_its_annotation_what_kind_of_item_it_wants(function: Any, wanted: bool):
+    """A `pystac.Item` for whoever asks for one; everybody else gets a plain document."""
+    p = pipeline(dataset="soil")
+    assert p.item(function) is function
+    assert p.item_step is not None
+    assert p.item_step.wants_pystac is wanted
+
+
+def test_a_pipeline_with_items_is_catalogued():
+    """The dataset names the collection, unless the handler does; one of them has to."""
+    assert pipeline().collection is None
+    assert pipeline(dataset="soil").collection == "soil"
+    p = pipeline(dataset="soil")
+    p.item(collection="clay")(takes_all)
+    assert (p.collection, p.dataset) == ("clay", Dataset("soil"))
+    p = pipeline()
+    p.item(collection="clay")(takes_all)
+    assert (p.collection, p.dataset) == ("clay", Dataset("clay"))
+    assert (p.declared()["collection"], p.declared()["item"]) == ("clay", "takes_all")
+
+
+@pytest.mark.parametrize(
+    ("given", "says", "hint"),
+    [
+        ({}, "belong to no collection", 'write: @rain.item(collection="rain")'),
+        ({"collection": "two words"}, "is not a name", 'as in collection="soil"'),
+        ({"collection": "soil", "item": "scene-7"}, "is not a function", "from hg.Object"),
+    ],
+)
+def test_items_that_cannot_be_are_refused_with_the_way_out(
+    given: dict[str, Any], says: str, hint: str
+):
+    """When the file is imported, not when the first object comes."""
+    with pytest.raises(PipelineError, match=says) as refused:
+        pipeline().item(**given)
+    assert hint in refused.value.hint
+
+
+def test_two_handlers_for_an_item_are_refused():
+    """The second would not know what the first said."""
+    p = pipeline(dataset="soil")
+    p.item(takes_all)
+    with pytest.raises(PipelineError, match="two handlers describe its items"):
+        p.item(takes_all)
+
+
+def test_the_code_of_an_item_is_part_of_the_code():
+    """What a catalog shows was made by it; so were the names of items."""
+    digests: set[bytes] = set()
+    for number in range(4):
+        p = pipeline(dataset="soil")
+        if number == 1:
+            p.item(takes_item)
+        if number > 1:
+            p.item(item=(lambda obj: "one") if number == 2 else (lambda obj: "two"))(takes_item)
+        digests.add(p.code_digest())
+    assert len(digests) == 4
+
+
 def test_a_declaration_can_be_kept_without_its_code():
     """What the ledger stores of it is plain JSON."""
     p = pipeline(sources=[Named("in")], retry=CRON, deadline="1m")
@@ -236,8 +311,11 @@ def test_a_declaration_can_be_kept_without_its_code():
     p.apply(takes_all)
     kept = p.declared()
     assert kept["sources"] == ["in"]
-    assert kept["rows"] == [{"table": "reading", "key": ["station"], "handler": "takes_two"}]
-    assert (kept["validators"], kept["applies"]) == (["takes_one"], ["takes_all"])
+    (rows,) = kept["rows"]
+    assert (rows["table"], rows["key"], rows["handler"]) == ("reading", ["station"], "takes_two")
+    assert rows["columns"][0] == {"name": "station", "type": "text", "nullable": False}
+    assert kept["validators"] == ["takes_one"]
+    assert kept["applies"] == [{"handler": "takes_all", "undo": None}]
     assert kept["retry"]["trigger"] == "cron"
     assert kept["deadline_seconds"] == 60
 

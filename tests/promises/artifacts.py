@@ -84,6 +84,7 @@ async def test_the_same_bytes_under_two_names_are_stored_once(world: World) -> N
         (7, "returned a int"),
         ({"a": 7}, "'a' is a int"),
         ([{"a": b"1"}, {"a": b"2"}], "two artifacts called 'a'"),
+        ([{"data": b"1"}], "an artifact called 'data'"),
     ],
 )
 async def test_a_transform_that_gives_back_something_else_is_told_so(
@@ -143,7 +144,7 @@ async def test_bytes_that_nobody_uses_are_collected_and_those_in_use_are_not(wor
     (claim,) = await world.claim(path, worker)
     attempt = path.begin(claim)
     path.prepare(attempt)
-    await path.stage([attempt])
+    await path.stager.stage([attempt])
     sweeper = Sweeper(world.db, Tuning(grace_seconds=0))
     await sweeper.sweep()
     assert set(open_store(str(world.lake)).digests()) == {hashlib.sha256(b"made of 1").digest()}
@@ -167,7 +168,7 @@ async def test_bytes_that_were_announced_anew_are_not_taken_for_the_old_ones(wor
     (claim,) = await world.claim(path, await world.worker())
     attempt = path.begin(claim)
     path.prepare(attempt)
-    await path.stage([attempt])
+    await path.stager.stage([attempt])
     await Sweeper(world.db, Tuning(grace_seconds=0)).sweep()
     await objects.touch(world.db, path.at.store, {hashlib.sha256(b"made").digest(): 4})
     await path.settle([attempt])

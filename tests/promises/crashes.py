@@ -25,7 +25,9 @@ SUPERVISOR = {
 }  # fmt: skip
 OPERATOR = {Point.BEFORE_RELEASE, Point.AFTER_RELEASE}
 FAILING = {Point.BEFORE_FAIL, Point.AFTER_FAIL}  # a commit in which nothing is finalized
-CHILDREN = [p for p in Point if p not in SUPERVISOR | OPERATOR]
+# Of these tells catalog.py: what a projector writes is not an effect, but a picture of them.
+PROJECTOR = {Point.PROJECTED, Point.BEFORE_PROJECT, Point.AFTER_PROJECT}
+CHILDREN = [p for p in Point if p not in SUPERVISOR | OPERATOR | PROJECTOR]
 
 
 @pytest.mark.parametrize("point", CHILDREN)
@@ -82,7 +84,7 @@ def test_a_release_killed_on_either_side_of_its_commit_is_whole(place: Place, po
 
 def test_every_point_has_its_test() -> None:
     """A step of the path that nobody kills would be a step nobody knows about."""
-    assert {*CHILDREN, *SUPERVISOR, *OPERATOR} == set(Point)
+    assert {*CHILDREN, *SUPERVISOR, *OPERATOR, *PROJECTOR} == set(Point)
 
 
 def _die(up: Up) -> None:

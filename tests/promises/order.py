@@ -116,6 +116,23 @@ async def test_whoever_lost_its_lease_changes_nothing(world: World, taken_by: st
     assert await world.val("SELECT attempts FROM headgate.work") is None
 
 
+async def test_one_lost_lease_costs_its_batch_nothing(world: World) -> None:
+    """Of three entries that are committed together one was taken over: the two others count."""
+    p = readings(world)
+    path = await world.path(p)
+    worker = await world.worker()
+    await world.receive(p, change("a", "1=a"), change("b", "2=b"), change("c", "3=c"))
+    claims = sorted(await world.claim(path, worker, 3), key=lambda c: c.uri)
+    await workers.give_back(world.db, worker, known={claims[0].id, claims[2].id})
+    attempts = await world.finish(path, claims)
+    assert [a.lost for a in attempts] == [False, True, False]
+    assert await world.table("reading", "id", "value") == [(1, "a"), (3, "c")]
+    outcomes = await world.outcomes()
+    assert (outcomes["finalized"], outcomes["fenced:fenced"]) == (2, 1)
+    await world.finish(path, await world.claim(path, worker))
+    assert await world.count("reading") == 3
+
+
 @dataclass
 class Known:
     """What the rules of the gate say about one entry."""

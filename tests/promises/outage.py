@@ -6,6 +6,7 @@ import os
 import random
 import string
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,8 +14,13 @@ from tests.pg.processes import eventually, kill, server_pid
 from tests.promises.processes import Place, metric
 from tests.promises.wire import wire
 from tests.stores.disks import small_disk
+from tests.world import World, change, until
 
-from headgate.pg import embedded
+import headgate as hg
+from headgate.errors import LedgerUnavailable
+from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
+from headgate.pg import Database, embedded, migrate
+from headgate.runtime import station
 
 MANY = [f"slow-{n:02}" for n in range(40)]
 
@@ -35,6 +41,33 @@ def test_a_server_killed_again_and_again_under_load_loses_nothing(new_place: Pat
         assert metric(said, "headgate_ledger_outages_total") > 0
         place.is_exact(MANY)
         assert set(place.attempts().values()) == {1}, "an outage is nobody's fault"
+
+
+async def test_a_receipt_outlives_the_server(new_place: Path) -> None:
+    """kill -9 of Postgres right after a delivery was acknowledged: it is there when it is back."""
+    with embedded.start(new_place / "home") as server:
+        async with await Database.open(server.url) as db:
+            await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
+            pipeline = hg.Pipeline("p", store=str(new_place / "lake"))
+            at = await station.register(db, pipeline)
+            began = await db.fetchval("SELECT pg_postmaster_start_time()")
+            receipt = await inbox.receive(db, at, "test", [change("a", b"1")])
+            kill(server_pid(new_place / "home" / "postgres" / "data"))
+            assert receipt.admitted == 1
+            await until(lambda: _is_back(db, began), seconds=30)
+            assert await db.fetchval("SELECT count(*) FROM headgate.work") == 1
+
+
+@pytest.mark.parametrize(("stranger", "waits"), [(0, "off"), (1, "on")])
+async def test_no_commit_runs_ahead_behind_a_pooler(
+    world: World, stranger: int, waits: str
+) -> None:
+    """A pooler could hide a crash: a session that did not greet us waits for the disk."""
+    ahead = inbox.AHEAD.replace("$16", "$1")
+    async with world.db.transaction() as link:
+        greeted_by = link.raw.get_server_pid()
+        await link.fetchval(f"SELECT {ahead}", greeted_by + stranger)
+        assert await link.fetchval("SHOW synchronous_commit") == waits
 
 
 def test_a_server_killed_under_a_running_apply_charges_nobody(new_place: Path) -> None:
@@ -128,6 +161,13 @@ def test_a_ledger_that_is_away_when_up_starts_is_named(new_place: Path) -> None:
         assert "Bring the database back" in said["hint"]
         place.run()
         place.is_exact(["plain-1"])
+
+
+async def _is_back(db: Database, began: datetime) -> bool:
+    """Another server, that is: a backend may answer for a moment after its postmaster is dead."""
+    with suppress(LedgerUnavailable):
+        return await db.fetchval("SELECT pg_postmaster_start_time()") > began
+    return False
 
 
 def _finalized(place: Place) -> int:

@@ -35,6 +35,7 @@ load = hg.Pipeline(
     "load",
     sources=[hg.Directory("incoming", settle=SETTLE, every=0.05)],
     store="lake",
+    dataset="load",
     retry=hg.RetryPlan("upstream-event", 3, 3600, 0.01, 0.02, "full"),
 )
 
@@ -313,7 +314,8 @@ class Place:
         wanted = dict.fromkeys(names, 1)
         assert Counter(n for (n,) in self.query("SELECT name FROM reading")) == wanted
         assert Counter(n for (n,) in self.query("SELECT name FROM applied")) == wanted
-        for table, of in (("publication", "true"), ("journal", "outcome = 'finalized'")):
+        counted = (("publication", "true"), ("journal", "outcome = 'finalized'"), ("item", "true"))
+        for table, of in counted:
             entry = "SELECT e.uri FROM headgate.entry e JOIN headgate." + table
             rows = self.query(f"{entry} t ON t.entry = e.id WHERE {of}")
             assert Counter(uri.rpartition("/")[2] for (uri,) in rows) == wanted, table

@@ -5,7 +5,9 @@ More than twenty of them, several in each pipeline, in the worlds that repeat an
 
 from __future__ import annotations
 
+import csv
 import http.server
+import json
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -57,9 +59,16 @@ RIGHT = {
             if obj.size == 0:
                 raise hg.Permanent("empty file")
 
+        p.validate(hg.JsonSchema({"required": ["station", "mm"]}, each="line"))
+
+        @p.validate
+        def numbers(obj):
+            for line in obj.lines():
+                yield hg.Check("numbers", json.loads(line)["mm"] >= "0", examined=1)
+
         @p.rows("reading", key="station", schema=Reading)
         def readings(obj, run):
-            yield from csv.DictReader(obj.lines())
+            yield from map(json.loads, obj.lines())
 
         class Total(TypedDict):
             name: str
@@ -71,7 +80,7 @@ RIGHT = {
         @p.rows("total", key="name", schema=Total)
         async def totals(obj, run):
             await asyncio.sleep(0)
-            amounts = [Decimal(row["mm"]) for row in csv.DictReader(obj.lines())]
+            amounts = [Decimal(json.loads(line)["mm"]) for line in obj.lines()]
             yield {"name": obj.name, "total": sum(amounts), "made_for": run.entry, "key": run.key,
                    "day": obj.event_time.date()}
         """,
@@ -279,7 +288,8 @@ def test_handlers_that_are_right_are_proved(
     source, setup = RIGHT[name]
     (tmp_path / "incoming").mkdir()
     for sample, text in SAMPLES.items():
-        (tmp_path / "incoming" / sample).write_text(text)
+        as_json = "".join(f"{json.dumps(row)}\n" for row in csv.DictReader(text.splitlines()))
+        (tmp_path / "incoming" / sample).write_text(as_json if name == "rows" else text)
     (tmp_path / "p.py").write_text(BEGIN + textwrap.dedent(source))
     (tmp_path / "limits.json").write_text('{"oslo-1": 3}')
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}

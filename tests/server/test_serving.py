@@ -257,3 +257,29 @@ async def test_the_example_does_what_its_page_says(world: World) -> None:
 
     await asyncio.to_thread(go)
     assert await world.table("shop_order", "id", "total") == [(7, 3)]
+
+
+async def test_the_catalog_is_served_without_any_pipeline(world: World) -> None:
+    """`headgate serve` alone needs the ledger and nothing else."""
+    await world.register(world.pipeline("soil", dataset="soil"))
+
+    def go() -> None:
+        with running(world, "serve") as url:
+            answer = urllib.request.urlopen(f"{url}/stac/collections", timeout=30).read()
+            assert [c["id"] for c in json.loads(answer)["collections"]] == ["soil"]
+
+    await asyncio.to_thread(go)
+
+
+async def test_a_catalogued_pipeline_is_enough_to_serve(world: World) -> None:
+    """It is made known, so that its collection is there before its first object."""
+    (world.folder / "soil.py").write_text(
+        'import headgate as hg\nsoil = hg.Pipeline("soil", store="lake", dataset="soil")\n'
+    )
+
+    def go() -> None:
+        with running(world, "serve", "soil.py") as url:
+            answer = urllib.request.urlopen(f"{url}/stac/collections/soil", timeout=30).read()
+            assert json.loads(answer)["id"] == "soil"
+
+    await asyncio.to_thread(go)

@@ -82,6 +82,8 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "serve_host": "::1",
         "crash_at": "before:claim:3",
         "egress_allow": "files.example:8080, .internal.example, 10.1.0.0/16",
+        "serve_url": "https://data.example/headgate",
+        "serve_origins": "https://browser.example, http://localhost:8080",
         "pooler": "true",
         "allow_unsafe_database": "on",
         "heartbeat_seconds": "10",

@@ -66,7 +66,7 @@ def copies(tmp_path: Path) -> set[str]:
 def test_objects_lie_where_a_folder_would_have_them(aws: Aws, store: CloudStore) -> None:
     """A bucket can be copied to a folder, or a folder to a bucket, and used as a store there."""
     digest = keep(store, b"rain")
-    store.swap("ledger/anchor.json", b"{}")
+    store.project({"ledger/anchor.json": b"{}"})
     said = aws.client("s3").list_objects_v2(Bucket=bucket_of(store))
     name = digest.hex()
     assert [one["Key"] for one in said["Contents"]] == [
@@ -263,7 +263,7 @@ def test_a_bucket_that_is_not_there_is_said_to_be(
         lambda: keep(store, b"x"),
         lambda: keep(store, bytes(9 * MIB)),
         lambda: list(store.digests()),
-        lambda: store.swap("a", b""),
+        lambda: store.project({"a": b""}),
         lambda: store.read("a"),
     ):
         assert raised(StoreUnavailable, act).reason == "no_such_bucket"

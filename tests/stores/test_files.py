@@ -66,7 +66,7 @@ def test_what_was_kept_survives_a_power_cut(machine: Machine):
     """The plug is pulled right after `keep`: objects, named files and new folders are there."""
     store = FileStore(machine.disk / "srv" / "lake")
     kept = [keep(store, b"%d" % n * 3000) for n in range(20)]
-    store.swap("ledger/anchor.json", b"{}")
+    store.project({"ledger/anchor.json": b"{}"})
     unfinished = store.spool()
     unfinished.write(b"half")
     unfinished.discard()
@@ -74,6 +74,51 @@ def test_what_was_kept_survives_a_power_cut(machine: Machine):
     assert all(map(store.check, kept))
     assert set(store.digests()) == set(kept)
     assert store.read("ledger/anchor.json") == b"{}"
+
+
+@pytest.mark.parametrize("files", [3, 300])
+def test_many_files_survive_a_power_cut(machine: Machine, files: int):
+    """The plug is pulled right after a page was written, or removed: it is as it was said to be."""
+    store = FileStore(machine.disk / "lake")
+    store.project({"stac/catalog.json": b"old", "prov/old": b"", "prov/older": b""})
+    page = {f"stac/soil/{n % 5}/{n}.json": b"%d" % n * 500 for n in range(files)}
+    page |= {f"runs/{n}/{name}": b"{}" for n in range(files // 3) for name in "ab"}
+    store.project(page | {"stac/catalog.json": b"new"})
+    store.remove(["prov/old"])
+    machine.lose_power()
+    assert {name: store.read(name) for name in page} == page
+    assert store.read("stac/catalog.json") == b"new"
+    assert list(store.names("prov")) == ["prov/older"]
+
+
+def test_a_page_that_does_not_fit_changes_nothing(tmp_path: Path):
+    """The disk is full: the old files stay, and what was written aside is gone again."""
+    with small_disk(tmp_path / "disk", "2m") as disk:
+        store = FileStore(disk / "lake")
+        store.project({"stac/0.json": b"old"})
+        with pytest.raises(StoreUnavailable, match="write 40 files: No space") as refused:
+            store.project({f"stac/{n}.json": bytes(100_000) for n in range(40)})
+        assert "space" in refused.value.hint
+        assert list(store.names("stac")) == ["stac/0.json"]
+        assert store.read("stac/0.json") == b"old"
+        assert os.listdir(disk / "lake" / "staging" / "tmp") == []
+
+
+def test_a_folder_that_somebody_makes_meanwhile_is_filled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Two write into one new folder: both their files are in it."""
+    store, rename = FileStore(tmp_path), os.rename
+
+    def beaten_to_it(source: str, target: str) -> None:
+        monkeypatch.setattr(os, "rename", rename)
+        FileStore(tmp_path).project({"runs/1/a": b"theirs", "runs/1/b": b"theirs"})
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", beaten_to_it)
+    store.project({"runs/1/b": b"ours", "runs/1/c": b"ours"})
+    found = {name: store.read(f"runs/1/{name}") for name in "abc"}
+    assert found == {"a": b"theirs", "b": b"ours", "c": b"ours"}
 
 
 def test_a_worker_that_died_before_the_folder_was_synced_is_covered(machine: Machine):
@@ -103,7 +148,7 @@ def test_a_full_disk_is_an_outage_and_shows_nothing_partial(tmp_path: Path):
     """The disk fills up midway: the entry waits, no part is visible, and freed space is enough."""
     with small_disk(tmp_path / "disk", "4m") as disk:
         store = FileStore(disk / "lake")
-        store.swap("ledger/anchor.json", b"old")
+        store.project({"ledger/anchor.json": b"old"})
         first = keep(store, b"a" * (2 << 20))
         spool = store.spool()
         spool.write(b"b" * (1 << 20))
@@ -116,7 +161,7 @@ def test_a_full_disk_is_an_outage_and_shows_nothing_partial(tmp_path: Path):
         with pytest.raises(UsageError):
             store.keep(spool)
         with pytest.raises(StoreUnavailable):
-            store.swap("ledger/anchor.json", b"c" * (3 << 20))
+            store.project({"ledger/anchor.json": b"c" * (3 << 20)})
         assert store.read("ledger/anchor.json") == b"old"
         assert keep(store, b"b" * (1 << 20)) in store.digests()
 
@@ -158,7 +203,7 @@ def test_nobody_else_may_write_and_objects_are_read_only(tmp_path: Path):
         assert stat.S_IMODE(spool.path.stat().st_mode) == 0o600
         spool.write(b"x")
         store.keep(spool)
-        store.swap("ledger/anchor.json", b"{}")
+        store.project({"ledger/anchor.json": b"{}"})
     finally:
         os.umask(umask)
     assert stat.S_IMODE(store.path(spool.digest).stat().st_mode) == 0o440
@@ -221,7 +266,7 @@ def test_a_spool_goes_to_its_own_store_only(tmp_path: Path):
 def test_objects_cannot_be_replaced_by_name(tmp_path: Path):
     """Named files live beside `staging`, never in it."""
     with pytest.raises(UsageError):
-        FileStore(tmp_path).swap("staging/sha256/x", b"")
+        FileStore(tmp_path).project({"staging/sha256/x": b""})
 
 
 @pytest.mark.parametrize("name", ["lake", "a lake", "l#ke?", "s%20e", "Wörld", "new\nline"])

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from headgate.model.mask import Masker
 from headgate.telemetry.log import bound, configure, get_logger
-from headgate.telemetry.mask import Masker
 
 
 class Terminal(io.StringIO):

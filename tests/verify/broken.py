@@ -109,7 +109,7 @@ BROKEN = [
     Broken("the anchor cannot be read", {"anchor_unreadable"}, by=damage.spoil_the_anchor),
     Broken(
         "a publication was deleted",
-        {"publication_missing", "rows_unowned"},
+        {"publication_missing", "rows_unowned", "item_left_behind"},
         "b1",
         "DELETE FROM headgate.publication WHERE entry = {b1}",
     ),
@@ -137,14 +137,14 @@ BROKEN = [
     ),
     Broken(
         "two publications of a uri are current",
-        {"head_twice", "link_broken"},
+        {"head_twice", "link_broken", "item_missing"},
         "a2",
         "DROP INDEX headgate.publication_head;"
         "UPDATE headgate.publication SET successor = NULL WHERE entry = {a1}",
     ),
     Broken(
         "publications follow each other in a circle",
-        {"head_missing", "link_broken", "rows_left_behind"},
+        {"head_missing", "link_broken", "rows_left_behind", "item_left_behind"},
         "a2",
         "UPDATE headgate.publication SET successor = {a1} WHERE entry = {a2}",
     ),
@@ -187,6 +187,24 @@ BROKEN = [
         "b1",
         "DELETE FROM headgate.object WHERE digest ="
         " (SELECT content FROM headgate.publication WHERE entry = {b1})",
+    ),
+    Broken(
+        "a published object was collected",
+        {"object_collected"},
+        "b1",
+        "WITH gone AS (DELETE FROM headgate.object WHERE digest ="
+        " (SELECT content FROM headgate.publication WHERE entry = {b1}) RETURNING *)"
+        " INSERT INTO headgate.collected SELECT store, digest, size, now(), interval '90 days'"
+        " FROM gone",
+    ),
+    Broken(
+        "a replaced object was collected within the retention",
+        {"object_collected"},
+        "a1",
+        "WITH gone AS (DELETE FROM headgate.object WHERE digest ="
+        " (SELECT content FROM headgate.publication WHERE entry = {a1}) RETURNING *)"
+        " INSERT INTO headgate.collected SELECT store, digest, size, now(), interval '90 days'"
+        " FROM gone",
     ),
     Broken(
         "work of an entry that is not there",
@@ -305,6 +323,32 @@ BROKEN = [
         "UPDATE reading SET _headgate_entry = {bad1} WHERE station = 'b'",
     ),
     Broken(
+        "a search cannot find what is published",
+        {"item_missing"},
+        "a2",
+        "DELETE FROM headgate.item WHERE entry = {a2}",
+    ),
+    Broken(
+        "an item of a replaced version is left",
+        {"item_left_behind"},
+        "a1",
+        "INSERT INTO headgate.item SELECT {a1}, pipeline, collection, item, starts, ends, bbox"
+        " FROM headgate.item WHERE entry = {a2}",
+    ),
+    Broken(
+        "an item of what was never published",
+        {"item_left_behind"},
+        "bad1",
+        "INSERT INTO headgate.item SELECT {bad1}, pipeline, collection, item, starts, ends, bbox"
+        " FROM headgate.item WHERE entry = {a2}",
+    ),
+    Broken(
+        "an item was moved",
+        {"item_mismatch"},
+        "a2",
+        "UPDATE headgate.item SET bbox = box '(1,2),(3,4)' WHERE entry = {a2}",
+    ),
+    Broken(
         "a key does not belong to its envelope",
         {"key_mismatch"},
         "slow1",
@@ -323,5 +367,23 @@ BROKEN = [
         {"finalized_twice"},
         "b1",
         by=damage.finalize_again,
+    ),
+    Broken(
+        "a file of the catalog is gone",
+        {"catalog_file_missing"},
+        by=damage.delete_an_item_file,
+        deep=True,
+    ),
+    Broken(
+        "a file of the catalog was written to",
+        {"catalog_file_differs"},
+        by=damage.retouch_provenance,
+        deep=True,
+    ),
+    Broken(
+        "a file lies in the catalog that nobody knows",
+        {"catalog_file_stray"},
+        by=damage.leave_a_file_behind,
+        deep=True,
     ),
 ]

@@ -60,9 +60,8 @@ async def finalize_again(world: World) -> None:
     shown = journal.published(p["content"], p["effect"], artifacts.decode(), False)
     steps = "claimed:0 fetched:1 validated:1 staged:1 promoted:1 finalized:1"
     async with world.db.transaction() as link:
-        batch = await link.fetchval(journal.Q.next_batch)
         line = journal.Line(p["entry"], 2, Status.FINALIZED, 2, 1, None, steps, None, shown)
-        await journal.seal(link, p["pipeline"], batch, [line])
+        await journal.seal(link, p["pipeline"], [line])
 
 
 async def delete_an_artifact(world: World) -> None:
@@ -97,3 +96,17 @@ async def anchor_another_chain(world: World) -> None:
 
 async def spoil_the_anchor(world: World) -> None:
     anchor_file(world).write_text("{")
+
+
+async def delete_an_item_file(world: World) -> None:
+    next((world.lake / "stac").glob("rain/*/a.csv*.json")).unlink()
+
+
+async def retouch_provenance(world: World) -> None:
+    file = world.lake / "prov" / f"{world.entry('a2')}-1.prov.jsonld"
+    file.write_text(file.read_text().replace("finalized", "finalised"))
+
+
+async def leave_a_file_behind(world: World) -> None:
+    (world.lake / "runs" / "999-1").mkdir()
+    (world.lake / "runs" / "999-1" / "qa.json").write_text("{}")

@@ -51,6 +51,7 @@ def rain(folder: Path) -> hg.Pipeline:
         sources=[hg.Directory(str(folder / "incoming"), settle=0, every=0.1)],
         store=str(folder / "lake"),
         retry=PATIENT,
+        dataset="rain",
     )
 
     @p.validate
@@ -197,7 +198,10 @@ async def copied(server: Server, template: str, folder: Path) -> AsyncGenerator[
     async with await Database.open(server.url) as db:
         await db.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
     async with await Database.open(_url(server, name)) as db:
-        await db.execute("UPDATE headgate.store SET uri = $1", open_store(str(there / "lake")).uri)
+        before, now = (open_store(str(at / "lake")).uri for at in (folder, there))
+        await db.execute("UPDATE headgate.store SET uri = $1", now)
+        for file in [*there.glob("lake/runs/*/*"), *there.glob("lake/prov/*")]:
+            file.write_text(file.read_text().replace(before, now))
         yield World(db, there, await names(db))
     async with await Database.open(server.url) as db:
         await db.execute(f"DROP DATABASE {name}")

@@ -61,9 +61,9 @@ def url(asked: Asked, *, reveal: bool) -> None:
 
     The embedded server runs only while something uses it; `headgate db psql` holds it.
     """
+    from headgate.model.mask import mask_url
     from headgate.runtime.ledger_home import address
     from headgate.runtime.loop import run
-    from headgate.telemetry.mask import mask_url
 
     settings = asked.settings()
 

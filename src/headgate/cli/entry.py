@@ -53,9 +53,9 @@ def list_(
     async def question(db: Database) -> list[EntryState]:
         from headgate.ledger import history
 
-        like = None if uri is None else _like(uri)
+        text = None if uri is None else like(uri)
         return await history.entries(
-            db, pipeline=pipeline, status=status, uri_like=like, limit=limit + 1, before_id=before
+            db, pipeline=pipeline, status=status, uri_like=text, limit=limit + 1, before_id=before
         )
 
     found = ask(asked.settings(), question)
@@ -81,7 +81,7 @@ def show_(asked: Asked, *, which: str, as_json: bool) -> None:
     async def question(db: Database) -> Life:
         from headgate.ledger import history
 
-        known = await history.life(db, (await _find(db, which)).entry)
+        known = await history.life(db, (await find(db, which)).entry)
         assert known is not None, "entries are never deleted"
         return known
 
@@ -105,7 +105,7 @@ def explain(asked: Asked, *, which: str, as_json: bool) -> None:
     async def question(db: Database) -> tuple[EntryState, list[Statement]]:
         from headgate.ledger import history
 
-        found = await _find(db, which)
+        found = await find(db, which)
         return found, await history.explain(db, found.entry)
 
     found, said = ask(asked.settings(), question)
@@ -122,7 +122,7 @@ def explain(asked: Asked, *, which: str, as_json: bool) -> None:
 entry.add_command(explain)
 
 
-async def _find(db: Database, which: str) -> EntryState:
+async def find(db: Database, which: str) -> EntryState:
     """The one that is meant; of several changes of a uri the newest."""
     from headgate.ledger import history
 
@@ -139,7 +139,8 @@ async def _find(db: Database, which: str) -> EntryState:
     return found[0]
 
 
-def _like(text: str) -> str:
+def like(text: str) -> str:
+    """A LIKE pattern for what contains this; * is any text."""
     escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
     return f"%{escaped.replace('*', '%')}%"
 

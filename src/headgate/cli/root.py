@@ -22,6 +22,8 @@ SECTIONS: Sections = {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
+        "run": Place("headgate.cli.run:run", "The files of one attempt."),
+        "catalog": Place("headgate.cli.catalog:catalog", "The files beside the data; rebuild."),
         "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
         "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),
@@ -29,11 +31,15 @@ SECTIONS: Sections = {
         "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
+        "publication": Place(
+            "headgate.cli.publication:publication", "What readers see; take it back."
+        ),
         "quarantine": Place(
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",
         ),
         "budget": Place("headgate.cli.budget:budget", "Whose attempts fail too often; go on."),
+        "store": Place("headgate.cli.store:store", "What stores hold; remove what nothing needs."),
     },
     "Set up": {
         "config": Place("headgate.cli.config:config", "Show the settings and who set them."),

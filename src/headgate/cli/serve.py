@@ -1,4 +1,4 @@
-"""`headgate serve`: take in webhooks and pushes, and nothing else."""
+"""`headgate serve`: take in webhooks and pushes, and show what is published."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from .asked import Asked, Command, pass_asked
 
 
 @click.command(cls=Command)
-@click.argument("targets", metavar="TARGET...", nargs=-1, required=True)
+@click.argument("targets", metavar="[TARGET...]", nargs=-1)
 @click.option("--host", "serve_host", metavar="HOST", help="The address to listen on. [127.0.0.1]")
 @click.option("--port", "serve_port", metavar="PORT", help="The port; 0 is any free one. [8420]")
 @click.option("--log-format", metavar="auto|human|json", help="How logs are written.")
 @click.option("--log-level", metavar="LEVEL", help="The least that is logged.")
 @pass_asked
 def serve(asked: Asked, *, targets: tuple[str, ...], **options: str | None) -> None:
-    """Take in webhooks and pushes for pipelines; work is left to `headgate up`.
+    """Take in webhooks and pushes, and serve the catalog at /stac; work is left to `headgate up`.
 
     TARGET is a file (orders.py), a folder of files, or package.module:pipeline. `headgate up`
     serves too when a pipeline has an hg.Webhook or hg.Push; this is for a machine that only
-    listens.
+    listens. Without a TARGET, the STAC API of what the ledger holds is all that is served.
 
     Only this machine is listened to, unless --host says otherwise. A call is acknowledged once
     it is durable in the ledger.

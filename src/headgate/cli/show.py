@@ -101,7 +101,7 @@ def text(value: object, style: str = "", *, limit: int = 0) -> Text:
     """A value as it may be shown to anyone: one line, nothing in it is obeyed."""
     from rich.text import Text
 
-    from headgate.telemetry.mask import printable
+    from headgate.model.mask import printable
 
     said = "" if value is None else " ".join(printable(str(value)).split())
     if limit and len(said) > limit:

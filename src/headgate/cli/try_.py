@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ def try_(
     setup: Path | None,
     as_json: bool,
 ) -> None:
-    """Run the handlers of FILE.py on SAMPLE: its rows, its artifacts and the verdict.
+    """Run the handlers of FILE.py on SAMPLE: checks, rows, artifacts and the verdict.
 
     Nothing is committed: the ledger, your database and the store are not touched. Each
     sample is judged alone, on a scratch database whose tables are empty; if your apply
@@ -119,6 +120,7 @@ def _show(told: Rehearsal) -> None:
     if told.size is not None and told.digest is not None:
         about += f" ({show.size(told.size)}, sha256 {told.digest[:12]}…)"
     show.out(show.heading(about), "")
+    _show_checks(told)
     for rows in told.rows:
         _show_rows(rows)
     if told.artifacts:
@@ -136,6 +138,23 @@ def _show(told: Rehearsal) -> None:
         show.out(show.text(f"foreign calls made: {', '.join(told.calls)}"))
         show.out(show.text(f"not taken back (no undo): {', '.join(kept) or 'none'}"), "")
     _show_verdict(told)
+
+
+def _show_checks(told: Rehearsal) -> None:
+    if not told.checks:
+        return
+    show.out(
+        show.heading("checks"),
+        show.table(
+            ("check", "says", "examined", "failed", "why"),
+            [
+                (c.name, "passed" if c.passed else c.reason, c.examined, c.failed, c.text)
+                for c in told.checks
+            ],
+            right=("examined", "failed"),
+        ),
+        "",
+    )
 
 
 def _show_rows(rows: Rows) -> None:
@@ -199,6 +218,7 @@ def _plain(told: Rehearsal) -> dict[str, object]:
         "error": error or None,
         "at": told.at,
         "missing": told.missing,
+        "checks": [asdict(c) for c in told.checks],
         "rows": [r._asdict() for r in told.rows],
         "artifacts": [a._asdict() for a in told.artifacts],
         "calls": told.calls,

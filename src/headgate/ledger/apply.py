@@ -11,18 +11,19 @@ statement costs nobody anything, and handlers that only defer share one flush, h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from headgate.errors import DeadlineExceeded, EffectRefused, LedgerUnavailable
-from headgate.model.pipeline import ApplyStep
+from headgate.model.object import Object
+from headgate.model.pipeline import ApplyStep, Step
 from headgate.pg import Link, driver
 from headgate.pg.link import is_away
 
 from .attempt import Attempt
-from .run import in_thread, mishap
+from .run import RunNow, in_thread, mishap
 from .transaction import BlockingTx, Deferred, Statements, Tx
 
 CHUNK = 32
@@ -154,8 +155,8 @@ class _Chunks:
         """Run one entry's handlers; what was wrong with them."""
         try:
             try:
-                for step in self._steps:
-                    await _call(step, tx, attempt)
+                for step, obj in _due(self._steps, attempt):
+                    await _call(step, tx, obj, attempt.run)
                     if tx.failed is not None:
                         raise tx.failed
             finally:
@@ -191,21 +192,33 @@ async def _send(link: Link, deferred: Sequence[Deferred]) -> None:
         await link.raw.executemany(sql, [args for _, args in group])
 
 
-async def _call(step: ApplyStep, tx: Tx, attempt: Attempt) -> None:
-    if attempt.object is None:
-        raise EffectRefused(
-            f"{attempt.claim.uri} was removed; what {step.step.name} did cannot be taken back",
-            hint="Undo it by hand, then: headgate quarantine discard ENTRY --because ...",
-        )
-    run = attempt.run
+def _due(steps: Sequence[ApplyStep], attempt: Attempt) -> Iterator[tuple[Step, Object]]:
+    """What to call for an attempt: take the version before back, the last first, then apply."""
+    if attempt.retired:
+        return
+    if attempt.previous is not None:
+        for step in reversed(steps):
+            if step.undo is not None:
+                yield step.undo, attempt.previous
+    for step in steps:
+        if attempt.object is not None:
+            yield step.step, attempt.object
+        elif step.undo is None:
+            raise EffectRefused(
+                f"{attempt.claim.uri} was removed; what {step.step.name} did cannot be taken back",
+                hint="Undo it by hand, then: headgate quarantine discard ENTRY --because ...",
+            )
+
+
+async def _call(step: Step, tx: Tx, obj: Object, run: RunNow) -> None:
     run.enter_apply()
     try:
-        if step.step.is_async:
-            args: tuple[Any, ...] = (tx, attempt.object, run)
-            await step.step.function(*args[: step.step.takes])
+        if step.is_async:
+            args: tuple[Any, ...] = (tx, obj, run)
+            await step.function(*args[: step.takes])
         else:
             blocking = BlockingTx(tx, asyncio.get_running_loop())
-            args = (blocking, attempt.object, run)
-            await in_thread(step.step.function, *args[: step.step.takes])
+            args = (blocking, obj, run)
+            await in_thread(step.function, *args[: step.takes])
     finally:
         run.leave_apply()

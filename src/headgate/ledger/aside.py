@@ -66,5 +66,4 @@ async def park(link: Link, pipeline: int, deployment: int, admitted: Sequence[As
         doc = orjson.dumps({"error": said.error, "class": said.classed})
         lines.append(journal.Line(entry, 1, Status.QUARANTINED, 1, None, said.reason, _STEPS, doc))
     await quarantine.enter(link, pipeline, deployment, asides)
-    batch = await link.fetchval(journal.Q.next_batch)
-    await journal.seal(link, pipeline, batch, lines)
+    await journal.seal(link, pipeline, lines)

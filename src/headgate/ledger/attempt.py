@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from time import monotonic
@@ -13,15 +13,17 @@ import orjson
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
 from headgate.model.entry import Point, Status
+from headgate.model.facts import Item
 from headgate.model.identity import EffectKey
 from headgate.model.kept import kept_json
 from headgate.model.object import Artifact, Object
 from headgate.model.ports import Chunks, Spool
+from headgate.model.validation.outcomes import Outcomes
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 
 from .gate import Claim
 from .journal import Line, published
-from .publication import Publication
+from .publication import Publication, as_written
 from .run import RunNow
 
 FINALIZED = Finalized()
@@ -68,8 +70,13 @@ class Attempt:
     counts: dict[str, int] | None = None
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
+    checks: Outcomes | None = None
     facts: dict[str, Any] | None = None
+    item: Item | None = None  # what a catalog says of it
     objects: list[tuple[bytes, int]] | None = None
+    needs: dict[bytes, int] | None = None  # bytes it points to without having made them
+    previous: Object | None = None  # the version before, for whoever takes its effects back
+    retired = False  # the source took it away; what was published stays readable
     publication: Publication | None = None
     preview: str | None = None
     steps = "claimed:0"
@@ -102,6 +109,11 @@ class Attempt:
                     f"{by} made an artifact whose {what} cannot be stored: {text!a}",
                     hint="use text without NUL characters and without lone surrogates",
                 )
+        if artifact.name == "data":
+            raise EffectRefused(
+                f"{by} made an artifact called 'data'",
+                hint="that is what the object itself is called; choose another name",
+            )
         self.artifacts = self.artifacts or []
         if any(a["name"] == artifact.name for a in self.artifacts):
             raise EffectRefused(f"{by} made two artifacts called {artifact.name!r}")
@@ -117,6 +129,12 @@ class Attempt:
                 "media_type": artifact.media_type,
             }
         )
+
+    def restore(self, artifacts: Sequence[dict[str, Any]]) -> None:
+        """Point to artifacts that an earlier version made; they must still be in the store."""
+        if artifacts:
+            self.artifacts = list(artifacts)
+            self.needs = {bytes.fromhex(a["digest"]): a["size"] for a in artifacts}
 
     def count(self, table: str, rows: int) -> int:
         """So many more rows of a table; how many that makes."""
@@ -165,6 +183,10 @@ class Attempt:
         """What readers will see, after the head the claim saw."""
         claim, head = self.claim, self.claim.head
         content = self.content or (head.content if head else b"")
+        artifacts = orjson.dumps(self.artifacts).decode() if self.artifacts else None
+        if self.retired and head is not None:
+            artifacts = as_written(head.artifacts)
+            self.note("retired", True)
         self.publication = Publication(
             claim.id,
             claim.uri,
@@ -173,21 +195,27 @@ class Attempt:
             claim.removed,
             content,
             effect_key(claim.uri, claim.key.hex(), content),
-            orjson.dumps(self.artifacts).decode() if self.artifacts else None,
+            artifacts,
         )
 
-    def line(self, *, fenced: bool = False) -> Line:
+    def line(self, deployment: int, *, fenced: bool = False) -> Line:
         """The journal line of this attempt."""
         c = self.claim
         end, reason, facts = (_FENCED, "fenced", None) if fenced else self._ending()
+        if facts is not None and end is not _FINALIZED:
+            # A publication says by itself which code made it, and of what.
+            facts = {**facts, "deployment": deployment}
+            if self.keepable is not None:
+                facts["content"] = self.keepable.hex()
         outcome, last = end
         steps = self.steps + last.replace("?", str(int((monotonic() - self.began) * 1000)))
-        doc, shown = kept_json(facts) if facts else None, None
-        if end is _FINALIZED:
-            if (p := self.publication) is not None:
-                shown = published(p.content, p.effect, p.artifacts, p.removed)
-            if doc is None and self.counts:
-                doc = _counted(*self.counts.items())
+        doc = shown = None
+        if end is _FINALIZED and (p := self.publication) is not None:
+            shown = published(p.content, p.effect, p.artifacts, p.removed)
+        if self.counts and facts is not None and facts == {"rows": self.counts}:
+            doc = _counted(*self.counts.items())
+        elif facts:
+            doc = kept_json(facts)
         return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
 
     def _ending(
@@ -195,7 +223,7 @@ class Attempt:
     ) -> tuple[tuple[Status, str], str | None, Mapping[str, Any] | None]:
         match self.verdict:
             case Finalized():
-                return _FINALIZED, None, self.facts and self._said()
+                return _FINALIZED, None, self._published()
             case Skipped(reason):
                 return _SKIPPED, reason, self._said()
             case Retry(_, reason, error, _):
@@ -209,7 +237,14 @@ class Attempt:
     def _said(self) -> dict[str, Any]:
         """What the journal says about this attempt."""
         said = self.facts or {}
+        if self.checks is not None and (told := self.checks.told()):
+            said = {**said, "checks": told}
         return {"rows": self.counts, **said} if self.counts else said
+
+    def _published(self) -> dict[str, Any]:
+        """The same of what was published, with the item that it is."""
+        said = self._said()
+        return said if self.item is None else {**said, "item": self.item.document()}
 
     def note(self, fact: str, value: Any) -> None:
         """Something the journal should say about this attempt."""

@@ -7,6 +7,7 @@ and needs the same memory for a thousand entries as for a million.
     audit_entry    each entry's life: one state, a path of the machine, fences that only rise
     audit_tables   what foreign keys would have kept, leases, counters
     audit_rows     declared rows belong to what is published now
+    audit_items    items of the catalog are those of what is published now
 
 What needs the bytes is in `audit_objects`, and is put together with a store by the runtime.
 """
@@ -17,7 +18,7 @@ from dataclasses import replace
 
 from headgate.pg import Database, Link, queries
 
-from . import audit_chain, audit_entry, audit_rows, audit_tables
+from . import audit_chain, audit_entry, audit_items, audit_rows, audit_tables
 from .finding import Findings, Progress, no_progress
 
 Q = queries.load(__file__)
@@ -33,6 +34,7 @@ async def audit(db: Database, *, deep: bool = False, progress: Progress = no_pro
         await link.fetch(Q.by_index)
         await audit_chain.check(link, findings, sizes["commits"], progress)
         await audit_entry.check(link, findings, sizes["entries"], deep, progress)
+        await audit_items.check(link, findings, progress)
         await link.fetch(Q.by_table)
         await audit_chain.check_uncommitted(link, findings)
         await audit_tables.check(link, findings, progress)

@@ -8,23 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import Any, cast
-
-import orjson
 
 from headgate.model.entry import Status
 from headgate.pg import Link, Record, queries
 
 from .finding import Findings, Progress
 from .journal import Line, batch_digest, published
+from .publication import as_written
 
 Q = queries.load(__file__)
 
 COMMITS_PAGE = 2000
 LINES_PAGE = 5000
-
-# jsonb forgets the order of fields; this is the order in which artifacts are written and hashed.
-_ARTIFACT = ("name", "digest", "size", "media_type")
 
 
 async def check(link: Link, findings: Findings, last: int, progress: Progress) -> None:
@@ -107,23 +102,6 @@ def _altered(row: Record) -> bool:
     if outcome == "finalized":
         if content is None:
             return False  # its publication is missing: said of the entry, and nothing to compare
-        shown = published(content, effect, _as_written(artifacts), removed)
+        shown = published(content, effect, as_written(artifacts), removed)
     line = Line(entry, fence, Status(outcome), attempt, worker, reason, steps, doc, shown)
     return line.hash() != hash_
-
-
-def _as_written(artifacts: str | None) -> str | None:
-    if artifacts is None:
-        return None
-    named: Any = orjson.loads(artifacts)
-    if not isinstance(named, list):
-        return artifacts
-    items = cast("list[Any]", named)
-    return orjson.dumps([_fields(item) for item in items]).decode()
-
-
-def _fields(artifact: Any) -> Any:
-    if not isinstance(artifact, dict):
-        return artifact
-    fields = cast("dict[str, Any]", artifact)
-    return {name: fields[name] for name in _ARTIFACT if name in fields} | fields

@@ -1,12 +1,14 @@
 """What the ledger says is in a store: who refers to which bytes, a page at a time.
 
-Publications are never withdrawn and kept objects never condemned, so pages need no common snapshot.
+Publications are never withdrawn, so pages need no common snapshot. Objects may be collected while
+we look: what is missing is asked about once more.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from headgate.pg import Database, Record, queries
 
@@ -36,21 +38,56 @@ async def references(db: Database, findings: Findings) -> AsyncGenerator[list[Re
         while rows := await _page(db, query, after):
             after = rows[-1]["entry"]
             page: list[Reference] = []
+            lacking: list[tuple[Reference, str | None]] = []
             for entry, uri, name, digest, state, size, store in rows:
                 if name is None:
                     continue
-                what = f"its {whose} {name}"
-                if digest is None or state is None:
-                    shown = "no digest" if digest is None else digest.hex()
-                    text = f"{what} ({shown}) is not known to be in any store"
+                r = Reference(entry, uri, f"its {whose} {name}", digest, size, store)
+                if digest is None:
+                    text = f"{r.name} (no digest) is not known to be in any store"
                     findings.found("object_unknown", text, entry=entry, uri=uri)
-                    continue
-                if state != "kept":
-                    text = f"{what} ({digest.hex()}) is {state} in {store}, not kept"
-                    findings.found("object_not_kept", text, entry=entry, uri=uri)
-                page.append(Reference(entry, uri, what, digest, size, store))
+                elif state != "kept":
+                    lacking.append((r, state))
+                else:
+                    page.append(r)
+            await _lacking(db, findings, lacking)
             findings.count("objects", len(page))
             yield page
+
+
+async def _lacking(
+    db: Database, findings: Findings, lacking: Sequence[tuple[Reference, str | None]]
+) -> None:
+    """Report what the ledger says is not there, unless it was collected and could be spared."""
+    gone = await _collected(db, [r for r, _ in lacking])
+    for r, state in lacking:
+        at, spared = gone.get((r.entry, r.digest), (None, False))
+        if spared:
+            findings.count("collected", 1)
+        elif state is not None:
+            text = f"{r.name} ({r.digest.hex()}) is {state} in {r.store}, not kept"
+            findings.found("object_not_kept", text, entry=r.entry, uri=r.uri)
+        elif at is not None:
+            text = f"{r.name} ({r.digest.hex()}) was collected on {at:%Y-%m-%d}, and is needed"
+            findings.found("object_collected", text, entry=r.entry, uri=r.uri)
+        else:
+            text = f"{r.name} ({r.digest.hex()}) is not known to be in any store"
+            findings.found("object_unknown", text, entry=r.entry, uri=r.uri)
+
+
+async def missing(db: Database, references: Sequence[Reference]) -> list[Reference]:
+    """Of what was not found in the stores: that which was not collected while we looked."""
+    gone = await _collected(db, references)
+    return [r for r in references if not gone.get((r.entry, r.digest), (None, False))[1]]
+
+
+async def _collected(
+    db: Database, asked: Sequence[Reference]
+) -> dict[tuple[int, bytes], tuple[datetime, bool]]:
+    if not asked:
+        return {}
+    rows = await db.fetch(Q.collected, [r.entry for r in asked], [r.digest for r in asked])
+    return {(r["entry"], r["digest"]): (r["at"], r["spared"]) for r in rows}
 
 
 async def _page(db: Database, query: str, after: int) -> list[Record]:

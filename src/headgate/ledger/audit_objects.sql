@@ -35,5 +35,19 @@ LEFT JOIN LATERAL (
     ORDER BY s.id IS NOT DISTINCT FROM l.store DESC, o.state = 'kept' DESC LIMIT 1) o ON true
 ORDER BY q.entry
 
+-- name: collected
+-- Whether these bytes were collected, and whether the publication could spare them by then: it had
+-- been replaced for as long as the retention, and no revert is about to bring it back.
+SELECT t.entry, t.digest, max(c.at) AS at,
+       bool_or(coalesce(
+           (SELECT j.at FROM headgate.publication p JOIN headgate.journal j ON j.entry = p.successor
+            WHERE p.entry = t.entry AND j.outcome = 'finalized' LIMIT 1) <= c.at - c.retention
+           AND (SELECT true FROM headgate.restoring x WHERE x.entry = t.entry LIMIT 1) IS NULL,
+           false)) AS spared
+FROM unnest($1::bigint[], $2::bytea[]) AS t(entry, digest)
+CROSS JOIN headgate.store s
+JOIN headgate.collected c ON c.store = s.id AND c.digest = t.digest
+GROUP BY t.entry, t.digest
+
 -- name: chain_at
 SELECT chain FROM headgate.commit WHERE pos = $1

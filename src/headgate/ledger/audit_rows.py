@@ -16,7 +16,9 @@ _STRAY = """
 SELECT t._headgate_entry AS entry, count(*) AS rows, p.uri, p.successor
 FROM {table} t LEFT JOIN headgate.publication p ON p.entry = t._headgate_entry
 WHERE t._headgate_entry IS NOT NULL
-  AND (p.entry IS NULL OR p.successor IS NOT NULL OR p.removed)
+  AND (p.entry IS NULL OR p.successor IS NOT NULL OR (p.removed AND NOT EXISTS (
+        SELECT FROM headgate.journal j WHERE j.entry = p.entry AND j.outcome = 'finalized'
+          AND convert_from(j.doc, 'UTF8')::json ->> 'retired' = 'true')))
 GROUP BY 1, 3, 4 ORDER BY 1 LIMIT 1001
 """
 

@@ -2,7 +2,7 @@
 -- The tables that pipelines write declared rows to now, and those they once did.
 WITH latest AS (
     SELECT DISTINCT ON (d.pipeline) d.pipeline, d.declared FROM headgate.deployment d
-    ORDER BY d.pipeline, d.id DESC),
+    ORDER BY d.pipeline, d.registered_at DESC, d.id DESC),
 now_in AS (
     SELECT DISTINCT r ->> 'table' AS name
     FROM latest l, jsonb_array_elements(l.declared -> 'rows') AS r)

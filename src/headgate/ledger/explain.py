@@ -45,11 +45,28 @@ def statements(x: Life) -> Iterator[Statement]:
         f"received {_at(x.received_at)}.",
         (row,),
     )
+    yield from _asked(x)
     yield from _told_again(x)
     for line in x.lines:
         yield from _line(x, line)
     yield from _calls(x)
     yield from _now(x)
+
+
+def _asked(x: Life) -> Iterator[Statement]:
+    if x.reverts is None:
+        return
+    back = "leaves nothing, as before it"
+    rows = (f"entry {x.entry}", f"publication {x.reverts}")
+    if x.restores is not None:
+        back = f"brings back publication {x.restores}"
+        rows += (f"publication {x.restores}",)
+    who = next((a for a in x.actions if a.verb == "revert"), None)
+    by = "" if who is None else f", asked by {who.actor} because: {who.because}"
+    yield Statement(
+        f"It takes publication {x.reverts} back and {back}{by}.",
+        rows if who is None else (*rows, f"action {who.id}"),
+    )
 
 
 def _told_again(x: Life) -> Iterator[Statement]:
@@ -123,6 +140,8 @@ def _skipped(x: Life, line: JournalLine, attempt: str, proof: tuple[str, ...]) -
             why = f"its bytes are those of publication {then.entry}, sha256 {then.content}"
         case "unchanged" if x.removed:
             why = "it says that the object is gone, and nothing of it was published"
+        case "stale" if x.reverts is not None:
+            why = f"publication {x.reverts}, which it takes back, was no longer what readers saw"
         case "stale" if then is not None:
             why = f"publication {then.entry} is newer, {_compared(x)}"
         case "kept":

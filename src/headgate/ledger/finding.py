@@ -21,6 +21,7 @@ _WRITER = "Only Headgate may write to this schema: find what else does, and rest
 _BYTES = (
     "Restore the file from a backup of the store: the same bytes would be skipped as unchanged."
 )
+_REBUILD = "Make the files anew from the ledger: headgate catalog rebuild --runs"
 
 HINTS: dict[str, str] = {
     "anchor_ahead": (
@@ -32,6 +33,9 @@ HINTS: dict[str, str] = {
     "attempt_missing": _RESTORE,
     "attempts_mismatch": _WRITER,
     "batch_incomplete": _RESTORE,
+    "catalog_file_differs": _REBUILD,
+    "catalog_file_missing": _REBUILD,
+    "catalog_file_stray": _REBUILD,
     "chain_broken": _RESTORE,
     "commit_gap": _RESTORE,
     "content_mismatch": _RESTORE,
@@ -51,6 +55,9 @@ HINTS: dict[str, str] = {
     "head_missing": _RESTORE,
     "head_twice": "Restore the unique index publication_head, and the rows from a backup.",
     "head_went_back": _WRITER,
+    "item_left_behind": _WRITER,
+    "item_mismatch": _WRITER,
+    "item_missing": _WRITER,
     "journal_not_a_path": _RESTORE,
     "journal_uncommitted": _WRITER,
     "key_mismatch": _RESTORE,
@@ -62,6 +69,10 @@ HINTS: dict[str, str] = {
     ),
     "line_altered": _RESTORE,
     "link_broken": _RESTORE,
+    "object_collected": (
+        "Restore the file from a backup of the store. Then find out who changed the ledger, or "
+        "please report this as a bug."
+    ),
     "object_damaged": _BYTES,
     "object_missing": _BYTES,
     "object_not_kept": "A sweep may delete bytes that are in use: stop it, then restore the row.",

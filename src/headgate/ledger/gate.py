@@ -21,8 +21,8 @@ from .arrays import column
 Q = queries.load(__file__)
 
 NO_LEASE = "HG001"
+LOST = "HG002"
 CLAIM = "SELECT * FROM headgate.claim($1, $2, $3, $4, $5)"
-LEAVE = "SELECT batch, lost FROM headgate.leave($1, $2, $3::bigint[], $4::int[])"
 STAY = (
     "SELECT headgate.stay($1, $2::bigint[], $3::bigint[], $4::int[], $5::smallint[],"
     " $6::smallint[], $7::bool[], $8::timestamptz[], $9::timestamptz[], $10::bigint[],"
@@ -30,7 +30,7 @@ STAY = (
 )
 
 
-_HEAD = 20  # where the columns of the head begin in what claim() answers
+_HEAD = 21  # where the columns of the head begin in what claim() answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Head:
     """The publication that is current for the entry's uri, as the claim saw it.
 
     `sequence` and `event_time` are those of `seen`: the last change that left it as it is. For what
-    was noticed by looking, the time is when it was looked at.
+    was noticed by looking, the time is when it was looked at. Only removals are told `artifacts`.
     """
 
     entry: int
@@ -49,6 +49,7 @@ class Head:
     sequence: str | None
     event_time: datetime
     seen: int
+    artifacts: str | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -76,6 +77,7 @@ class Claim:
     sequence: str | None
     document: bytes
     data: bytes | None
+    reverts: int | None
     part: int | None
     superseded: bool
 
@@ -182,13 +184,15 @@ async def claim(
     ]
 
 
-async def leave(
-    link: Link, pipeline: int, worker: int, ids: Sequence[int], fences: Sequence[int]
-) -> tuple[int, set[int]]:
-    """The fence check: a new batch number, and which of `ids` were ours no longer."""
-    row = await link.fetchrow(LEAVE, pipeline, worker, ids, column(list(fences)))
-    assert row is not None
-    return row["batch"], set(row["lost"] or ())
+def leaving(pipeline: int, worker: int, ids: Sequence[int], fences: Sequence[int]) -> str:
+    """The fence check as a statement. It is of numbers alone, so it can travel with BEGIN."""
+    named, held = (",".join(map(str, n)) for n in (ids, column(list(fences))))
+    return f"SELECT headgate.leave({pipeline:d}::smallint, {worker:d}, '{{{named}}}', '{{{held}}}')"
+
+
+def lost(error: Exception) -> set[int]:
+    """The entries that the fence check found to be ours no longer, if that is what failed."""
+    return set(map(int, driver.detail(error).split())) if driver.sqlstate(error) == LOST else set()
 
 
 async def stay(link: Link, pipeline: int, rows: Sequence[Stay]) -> None:

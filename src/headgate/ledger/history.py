@@ -164,7 +164,7 @@ async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
     if not ids and len(key) >= PREFIX and _HEX.fullmatch(key):
         ids = await _by_key(db, key)
     if not ids and text:
-        ids = [r["id"] for r in await db.fetch(Q.ids_by_uri, _uris(text), limit)]
+        ids = [r["id"] for r in await db.fetch(Q.ids_by_uri, uris(text), limit)]
     return [EntryState(*row) for row in await db.fetch(Q.by_ids, ids)] if ids else []
 
 
@@ -180,6 +180,7 @@ async def _by_key(db: Database, begins: str) -> list[int]:
     return [r["id"] for r in rows]
 
 
-def _uris(text: str) -> Sequence[str]:
+def uris(text: str) -> Sequence[str]:
+    """The uris that a text may mean: itself, or the file at that path."""
     path = os.path.abspath(os.path.expanduser(text))
     return [text, "file://" + quote_from_bytes(os.fsencode(path))]

@@ -1,4 +1,8 @@
-"""The inbox: an entry is durable before anything is done about it, and there is one per key.
+"""The inbox: an entry is durable before anybody has a receipt for it, and there is one per key.
+
+Its work may begin a moment earlier, and ends in a later commit of the same log: an effect never
+outlives its entry. What is done outside Postgres (`run.call`, bytes in a store) is preceded by a
+commit that waits for the disk, and with it for the entry.
 
 A delivery that was told before is counted, not stored. The same key with another payload is a
 conflict: refused, and kept as evidence.
@@ -30,6 +34,17 @@ RECEIVE = (
     " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[],"
     " $13::bytea[], $14::int[], $15::text[])"
 )
+# Whoever waits for work hears of it before the disk does; `receive` answers after both. A crash of
+# the server breaks the connection, so nobody gets a receipt. But a pooler in between could hand us
+# to the server that comes after: where the session is not the one that greeted us, it waits.
+AHEAD = (
+    "set_config('synchronous_commit', CASE pg_backend_pid() WHEN $16 THEN 'off'"
+    " ELSE current_setting('synchronous_commit') END, true)"
+)
+RECEIVE_AHEAD = f"{RECEIVE} WHERE {AHEAD} IS NOT NULL"
+# A transaction that says nothing, and waits for the disk and for synchronous standbys as any other
+# does. The log is in order: whatever was committed before it is then safe as well.
+FLUSH = "SELECT pg_logical_emit_message(true, 'headgate', '')"
 NOTICE = (
     "SELECT uri, generation"
     " FROM headgate.notice($1, $2, $3::text[], $4::text[], $5::bigint[], $6::bool[])"
@@ -94,13 +109,17 @@ async def receive(
 
     If the reply is lost, call again: the keys make it harmless.
     """
-    # One statement is a transaction of its own, and saves two round trips.
-    async with db.transaction() if aside else db.connection() as link:
-        if not aside:
+    if aside:
+        async with db.transaction() as link:
+            receipt = await admit(link, to, source, envelopes, aside)
             reached(Point.BEFORE_RECEIVE)
-        receipt = await admit(link, to, source, envelopes, aside)
-        if aside:
+    else:
+        # One statement is a transaction of its own. Its work begins at once; the disk is waited
+        # for beside it. If the server crashes in between, nothing came and nobody has a receipt.
+        async with db.connection() as link:
             reached(Point.BEFORE_RECEIVE)
+            receipt = await _receive(link, to, source, envelopes, ahead=True)
+            await link.execute(FLUSH)
     reached(Point.AFTER_RECEIVE)
     return receipt
 
@@ -160,7 +179,12 @@ async def known(db: Database, pipeline: int, source: str) -> dict[str, Known]:
 
 
 async def _receive(
-    link: Link, to: Registered, source: str, envelopes: Sequence[Envelope]
+    link: Link,
+    to: Registered,
+    source: str,
+    envelopes: Sequence[Envelope],
+    *,
+    ahead: bool = False,
 ) -> Receipt:
     # A batch may say the same thing twice. The first one counts, unless they differ: then the later
     # one is told again on its own, so that the ledger sees and records the conflict.
@@ -184,7 +208,7 @@ async def _receive(
         order = {key: n for n, key in enumerate(first, 1)}
         ranks = [order[key] for key in keys]
     row = await link.fetchrow(
-        RECEIVE,
+        RECEIVE_AHEAD if ahead else RECEIVE,
         to.pipeline,
         source,
         len(envelopes) - len(differing),
@@ -200,13 +224,14 @@ async def _receive(
         column([e.data for e in told]),
         ranks,
         None if to.partition is None else [to.partition(e) for e in told],
+        *((link.raw.get_server_pid(),) if ahead else ()),
     )
     assert row is not None
     known_keys = frozenset(k.hex() for k in row["known"] or ())
     conflicting = frozenset(k.hex() for k in row["conflicting"] or ())
     conflicts = len(conflicting)
     if differing:
-        rest = await _receive(link, to, source, differing)
+        rest = await _receive(link, to, source, differing, ahead=ahead)
         known_keys, conflicting = known_keys | rest.known, conflicting | rest.conflicting
         conflicts += rest.conflicts
     return Receipt(len(envelopes), row["admitted"], known_keys, conflicting, conflicts)

@@ -131,5 +131,6 @@ RETURNING id
 -- name: deploy
 INSERT INTO headgate.deployment AS d (pipeline, version, code, params, declared)
 VALUES ($1, $2, $3, $4, $5::text::jsonb)
-ON CONFLICT (pipeline, version, code, params) DO UPDATE SET declared = excluded.declared
+ON CONFLICT (pipeline, version, code, params, md5(declared::text))
+    DO UPDATE SET registered_at = clock_timestamp()
 RETURNING id

@@ -23,14 +23,14 @@ Q = queries.load(__file__)
 
 SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
 _SEAL = (
-    "headgate.seal($1, $2::bigint[], $3::int[], $4::text[], $5::smallint[], $6::int[], $7::text[],"
-    " $8::text[], $9::bytea[], $10, raced, $11)"
+    "headgate.seal($1::bigint[], $2::int[], $3::text[], $4::smallint[], $5::int[], $6::text[],"
+    " $7::text[], $8::bytea[], $9, raced, $10)"
 )
-SEAL = f"SELECT raced, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
+SEAL = f"SELECT raced, s.batch, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
 # In one statement, since a lone entry waits for every round trip. LATERAL puts them in this order.
 PUBLISH_AND_SEAL = (
-    "SELECT raced, s.xid FROM headgate.publish($11, $12, $13::bigint[], $14::text[], $15::int[],"
-    " $16::bigint[], $17::bool[], $18, $19, $20::text[], $21) AS raced,"
+    "SELECT raced, s.batch, s.xid FROM headgate.publish($10, $11, $12::bigint[], $13::text[],"
+    " $14::int[], $15::bigint[], $16::bool[], $17, $18, $19::text[], $20) AS raced,"
     f" LATERAL {_SEAL} s"
 )
 
@@ -80,7 +80,6 @@ def batch_digest(hashes: Sequence[bytes]) -> bytes:
 async def seal(
     link: Link,
     pipeline: int,
-    batch: int,
     lines: Sequence[Line],
     publishing: Publishing | None = None,
 ) -> set[int]:
@@ -90,7 +89,6 @@ async def seal(
     """
     hashes = [line.hash() for line in lines]
     written = (
-        batch,
         [x.entry for x in lines],
         column([x.fence for x in lines]),
         column([x.outcome for x in lines]),
@@ -108,5 +106,5 @@ async def seal(
     assert row is not None
     # After a crash Postgres may hand out a lost transaction's number again, and our batch number
     # too; only our own line, with its hash, says that it was us who committed.
-    link.xid, link.proof = row["xid"], (SEALED, (batch, hashes[0]))
+    link.xid, link.proof = row["xid"], (SEALED, (row["batch"], hashes[0]))
     return set(row["raced"])

@@ -6,9 +6,9 @@
 -- `raced` is what `publish` answered: when somebody lost a race, nothing is written.
 -- `hashes` are those of the lines, 16 bytes each; together they make the digest of the batch.
 CREATE OR REPLACE FUNCTION headgate.seal(
-    for_batch bigint, entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
+    entries bigint[], fences int[], outcomes text[], tries smallint[], w int[],
     reasons text[], paths text[], docs bytea[], hashes bytea, raced bigint[],
-    p smallint, OUT pos bigint, OUT xid bigint)
+    p smallint, OUT batch bigint, OUT pos bigint, OUT xid bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     many       int := cardinality(entries);
@@ -18,8 +18,9 @@ BEGIN
     IF cardinality(raced) > 0 THEN
         RETURN;
     END IF;
+    batch := nextval('headgate.batch');
     INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, worker, at, reason, steps, doc, hash)
-    SELECT for_batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
+    SELECT seal.batch, t.n, t.entry, t.fence, t.outcome::headgate.status, t.attempt, t.worker,
            clock_timestamp(), t.reason, t.steps, t.doc, substring(hashes, 16 * t.n - 15, 16)
     FROM (SELECT generate_series(1, many) AS n, unnest(entries) AS entry,
                  unnest(headgate.spread(fences, many)) AS fence,
@@ -35,12 +36,9 @@ BEGIN
     pos := coalesce(last_pos, 0) + 1;
     xid := pg_current_xact_id()::text::bigint;
     INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
-    VALUES (seal.pos, for_batch, cardinality(entries), clock_timestamp(),
+    VALUES (seal.pos, seal.batch, cardinality(entries), clock_timestamp(),
             sha256(coalesce(last_chain, ''::bytea) || sha256(hashes)), p);
-END $$ SET enable_seqscan = off;
-
--- name: next_batch
-SELECT nextval('headgate.batch')
+END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
 
 -- name: head
 SELECT pos, chain FROM headgate.commit ORDER BY pos DESC LIMIT 1

@@ -12,6 +12,8 @@ from headgate.model.envelope import Envelope
 from headgate.model.identity import occurrence
 from headgate.pg import Database, Link, Record, queries
 
+from .facts import steps
+
 Q = queries.load(__file__)
 
 
@@ -140,6 +142,8 @@ class Life:
     deployment: Deployed | None
     actions: list[Action]
     calls: list[Call]
+    reverts: int | None
+    restores: int | None
 
 
 async def life(db: Database, entry: int) -> Life | None:
@@ -179,6 +183,8 @@ async def _gather(link: Link, row: Record) -> Life:
         deployment=None if deployed is None else Deployed(*deployed),
         actions=[Action(*r) for r in await link.fetch(Q.actions, entry)],
         calls=[Call(*r) for r in await link.fetch(Q.calls, entry)],
+        reverts=row["reverts"],
+        restores=row["restores"],
     )
 
 
@@ -197,12 +203,8 @@ def _occurrence(row: Record) -> tuple[str, str]:
 
 
 def _line(r: Record) -> JournalLine:
-    steps: list[tuple[str, int | None]] = []
-    for step in r["steps"].split():
-        name, _, ms = step.partition(":")
-        steps.append((name, int(ms) if ms else None))
     facts: dict[str, Any] = orjson.loads(r["doc"]) if r["doc"] else {}
-    return JournalLine(*r[:9], steps=steps, facts=facts)
+    return JournalLine(*r[:9], steps=list(steps(r["steps"])), facts=facts)
 
 
 def _published(r: Record) -> Published:

@@ -1,22 +1,33 @@
-"""Objects in a store: who may use the bytes, and when they may go.
+"""Objects in a store: who may use the bytes. When they may go is in `garbage.py`.
 
 Order is everything here. Touch, then look whether the bytes are there, then write them, then
-finalize under the same generation. Condemn, commit, and only then delete.
+finalize under the same generation.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.signal import COLLECTED, emit
 from headgate.pg import Database, Link, queries
 
 Q = queries.load(__file__)
 
 TOUCH = "SELECT digest, generation, present FROM headgate.touch($1, $2::bytea[], $3::bigint[])"
+
+
+class Collected(NamedTuple):
+    """When bytes were collected, and under which retention."""
+
+    at: datetime
+    retention: timedelta
+
+    def __str__(self) -> str:
+        days = self.retention / timedelta(days=1)
+        return f"collected on {self.at:%Y-%m-%d}, retention is {days:g} days"
 
 
 async def touch(
@@ -39,34 +50,22 @@ async def keep(link: Link, store: int, objects: Sequence[tuple[bytes, int]]) -> 
     return {r["digest"] for r in rows}
 
 
-async def collect(
-    db: Database, grace_seconds: float, delete: Callable[[str, bytes], None], most: int = 500
-) -> int:
-    """Remove what was staged and never used. `delete(store uri, digest)` removes the bytes."""
-    async with db.transaction() as link:
-        await link.fetch(Q.condemn, grace_seconds, most)
-        reached(Point.BEFORE_CONDEMN)
-    reached(Point.AFTER_CONDEMN)
-    async with db.transaction() as link:
-        rows = await link.fetch(Q.condemned, most)
-        for row in rows:
-            await _to_its_end(delete, row["uri"], row["digest"])
-        if rows:
-            reached(Point.COLLECTED)
-            await link.execute(Q.forget, [r["store"] for r in rows], [r["digest"] for r in rows])
-    if rows:
-        emit(COLLECTED, len(rows))
-    return len(rows)
+async def available(db: Database | Link, store: int, digests: Collection[bytes]) -> set[bytes]:
+    """Which of these are in the store, for whoever only asks."""
+    return {r["digest"] for r in await db.fetch(Q.available, store, list(digests))}
 
 
-async def _to_its_end(delete: Callable[[str, bytes], None], uri: str, digest: bytes) -> None:
-    """Delete on a thread, and keep the row locked until that is over, cancelled or not.
+async def hold(link: Link, store: int, digests: Collection[bytes]) -> set[bytes]:
+    """Which of these are in the store, and stay while the caller's transaction makes itself known.
 
-    Whoever waits for the row writes the bytes anew; a thread left behind would delete those.
+    For whoever is about to need them (`entry.restores`): after its commit that keeps them.
     """
-    deleting = asyncio.create_task(asyncio.to_thread(delete, uri, digest))
-    try:
-        await asyncio.shield(deleting)
-    except asyncio.CancelledError:
-        await asyncio.wait({deleting})
-        raise
+    return {r["digest"] for r in await link.fetch(Q.hold, store, list(digests))}
+
+
+async def collected(
+    db: Database | Link, store: int, digests: Collection[bytes]
+) -> dict[bytes, Collected]:
+    """Which of these were collected and have not come back since."""
+    rows = await db.fetch(Q.collected, store, list(digests))
+    return {r["digest"]: Collected(r["at"], r["retention"]) for r in rows}

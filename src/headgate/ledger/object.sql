@@ -17,7 +17,8 @@ $$;
 
 -- name: keep
 -- The finalize transaction refers to these objects: they stay. Fewer rows than asked for means that
--- one was condemned since it was staged.
+-- one was condemned since it was staged. State and generation are asked again of the row itself: after
+-- waiting for a collector's lock it may be another than the one that was found.
 UPDATE headgate.object o SET state = 'kept'
 WHERE o.ctid = ANY (ARRAY(
     SELECT x.ctid FROM unnest($2::bytea[], $3::bigint[]) AS t(digest, generation)
@@ -26,23 +27,26 @@ WHERE o.ctid = ANY (ARRAY(
         WHERE y.store = $1 AND y.digest = t.digest AND y.generation = t.generation
           AND y.state <> 'condemned'
         OFFSET 0) AS x))
+  AND o.state <> 'condemned' AND o.generation = ANY ($3::bigint[])
 RETURNING o.digest
 
--- name: condemn
--- Staged by someone who never finished, longer ago than the grace period.
-UPDATE headgate.object o SET state = 'condemned'
+-- name: available
+SELECT digest FROM headgate.object
+WHERE store = $1 AND digest = ANY ($2::bytea[]) AND state = 'kept'
+
+-- name: hold
+-- Announced again, and by that not collected for as long as the retention.
+UPDATE headgate.object o SET touched_at = clock_timestamp()
 FROM (SELECT store, digest FROM headgate.object
-      WHERE state = 'staged' AND touched_at < clock_timestamp() - make_interval(secs => $1)
-      ORDER BY touched_at LIMIT $2 FOR UPDATE SKIP LOCKED) AS t
-WHERE o.store = t.store AND o.digest = t.digest
+      WHERE store = $1 AND digest = ANY ($2::bytea[]) AND state = 'kept'
+      ORDER BY digest FOR UPDATE) AS t
+WHERE o.store = t.store AND o.digest = t.digest AND o.state = 'kept'
 RETURNING o.digest
 
--- name: condemned
--- Locked while their bytes are deleted: whoever touches one of them waits, then writes anew.
-SELECT o.store, o.digest, s.uri
-FROM headgate.object o JOIN headgate.store s ON s.id = o.store
-WHERE o.state = 'condemned' ORDER BY o.store, o.digest LIMIT $1 FOR UPDATE OF o SKIP LOCKED
-
--- name: forget
-DELETE FROM headgate.object o USING unnest($1::smallint[], $2::bytea[]) AS t(store, digest)
-WHERE o.store = t.store AND o.digest = t.digest AND o.state = 'condemned'
+-- name: collected
+-- Of these digests, those that are not in the store because they were collected.
+SELECT c.digest, c.at, c.retention FROM headgate.collected c
+WHERE c.store = $1 AND c.digest = ANY ($2::bytea[])
+  AND NOT EXISTS (SELECT FROM headgate.object o
+                  WHERE o.store = c.store AND o.digest = c.digest AND o.state = 'kept')
+ORDER BY c.at DESC

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
+import orjson
+
+from headgate.model.envelope import Envelope
+from headgate.model.object import Object
+from headgate.model.ports import Store
 from headgate.pg import Database, Link, queries
 
 from .arrays import column
+from .gate import Head
 
 Q = queries.load(__file__)
 
 _BY_URI = attrgetter("uri")
+# jsonb forgets the order of fields; this is the order in which artifacts are written and hashed.
+_ARTIFACT = ("name", "digest", "size", "media_type")
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +65,39 @@ class Publishing:
             column([p.artifacts for p in told]),
             any(predecessors),
         )
+
+
+def as_written(artifacts: str | None) -> str | None:
+    """Artifacts as they were written, from what jsonb made of them."""
+    if artifacts is None:
+        return None
+    named: Any = orjson.loads(artifacts)
+    if not isinstance(named, list):
+        return artifacts
+    items = cast("list[Any]", named)
+    return orjson.dumps([_fields(item) for item in items]).decode()
+
+
+def _fields(artifact: Any) -> Any:
+    if not isinstance(artifact, dict):
+        return artifact
+    fields = cast("dict[str, Any]", artifact)
+    return {name: fields[name] for name in _ARTIFACT if name in fields} | fields
+
+
+async def version_of(db: Database, head: Head, store: Store) -> Object:
+    """The object that a head was made of, to be read again. Raises `ObjectMissing`."""
+    row = await db.fetchrow(Q.object, head.entry)
+    assert row is not None, f"publication {head.entry} has an entry"
+    body = row["data"] if row["data"] is not None else store.path(head.content)
+    return Object(
+        uri=row["uri"],
+        digest=head.content,
+        size=len(body) if isinstance(body, bytes) else body.stat().st_size,
+        event_time=row["event_time"],
+        body=body,
+        envelope=lambda: Envelope.restore(**dict(row)),
+    )
 
 
 async def see(link: Link, heads: Sequence[tuple[int, int]]) -> None:

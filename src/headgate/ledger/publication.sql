@@ -32,6 +32,8 @@ BEGIN
         IF cardinality(lost) > 0 THEN
             RETURN lost;
         END IF;
+        -- Items are of heads only, also where the pipeline has stopped being catalogued since.
+        DELETE FROM headgate.item i WHERE i.entry = ANY (predecessors);
     END IF;
     INSERT INTO headgate.publication
         (entry, pipeline, deployment, uri, version, predecessor, removed, content, effect, artifacts)
@@ -42,7 +44,7 @@ BEGIN
                  unnest(predecessors) AS predecessor, unnest(headgate.spread(gone, many)) AS removed,
                  unnest(headgate.spread(named, many)) AS artifacts) AS t;
     RETURN lost;
-END $$ SET enable_seqscan = off SET enable_mergejoin = off;
+END $$ SET enable_seqscan = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- name: see
 -- These changes brought the same bytes: the head has seen them.
@@ -52,3 +54,34 @@ UPDATE headgate.publication o SET seen = $2 WHERE o.entry = $1 AND o.successor I
 -- Which of these uris have a head, whatever a claim saw.
 SELECT uri FROM headgate.publication
 WHERE pipeline = $1 AND uri = ANY ($2::text[]) AND successor IS NULL
+
+-- name: object
+-- The change that brought a publication's object, as it was received.
+SELECT e.envelope AS document, e.uri, e.event_time, e.received_at, e.sequence, e.key, e.data
+FROM headgate.entry e WHERE e.id = $1
+
+-- name: list
+-- What readers see, the latest first; with $3, every version.
+SELECT u.entry, p.name AS pipeline, u.uri, u.version, u.removed, u.content, e.reverts, e.received_at,
+       u.successor
+FROM headgate.publication u
+JOIN headgate.pipeline p ON p.id = u.pipeline
+JOIN headgate.entry e ON e.id = u.entry
+WHERE ($1::text IS NULL OR p.name = $1) AND ($2::text IS NULL OR u.uri LIKE $2)
+  AND ($3 OR u.successor IS NULL) AND u.entry < $4
+ORDER BY u.entry DESC LIMIT $5
+
+-- name: versions
+-- All versions of the uri that a publication is of, the newest first.
+WITH RECURSIVE back AS (
+    SELECT x.entry, x.predecessor FROM headgate.publication u
+    JOIN headgate.publication x ON x.pipeline = u.pipeline AND x.uri = u.uri AND x.successor IS NULL
+    WHERE u.entry = $1
+    UNION ALL
+    SELECT x.entry, x.predecessor FROM back b JOIN headgate.publication x ON x.entry = b.predecessor)
+SELECT b.entry FROM back b LIMIT $2
+
+-- name: head_of
+-- What readers see of a uri; of several pipelines the one that published last.
+SELECT u.entry FROM headgate.publication u
+WHERE u.uri = ANY ($1::text[]) AND u.successor IS NULL ORDER BY u.entry DESC LIMIT 1

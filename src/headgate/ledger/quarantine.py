@@ -110,11 +110,9 @@ async def _decide(
                     for r in rows
                 ]
                 await gate.stay(link, pipeline, back)
-            batch = await link.fetchval(journal.Q.next_batch)
             await journal.seal(
                 link,
                 pipeline,
-                batch,
                 [
                     journal.Line(
                         r["entry"], r["fence"], outcome, 0, None, verb, f"quarantined {outcome}"

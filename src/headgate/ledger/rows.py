@@ -59,6 +59,8 @@ class Produced:
     sizes: Sequence[int]
     chunks: Chunks | tuple[bytes, ...]
     predecessor: int | None
+    adopts: bool = False  # the predecessor's rows stay, in its own name …
+    adopted: int = 0  # … so many of them
 
 
 class RowsTable:
@@ -67,6 +69,7 @@ class RowsTable:
     def __init__(self, table: Table) -> None:
         self.table = table
         self.label = table.label
+        self._adopt = f"UPDATE {_name(table)} SET _headgate_entry = $2 WHERE _headgate_entry = $1"
         self._take_back = f"DELETE FROM {_name(table)} WHERE _headgate_entry = ANY ($1::bigint[])"
         self._locks = f"(1751606891, hashtext('{table.label}'))"
         self._plain = self._upsert(frozenset())
@@ -80,7 +83,9 @@ class RowsTable:
         mine = ", ".join("r." + _quote(k) for k in self.table.key)
         # Asked once, before the first row.
         first = f"(SELECT pg_advisory_xact_lock_shared{self._locks}) IS NOT NULL"
-        # Sorted by key: two committers then lock rows in the same order.
+        # Sorted by key: two committers then lock rows in the same order. Nothing here tells the
+        # planner how many rows there are: where it sees that, it plans each statement anew, which
+        # takes as long as to run it for one row, and the plan is always the same.
         return f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
             SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
@@ -197,7 +202,11 @@ class RowsTable:
             )
         plain = self._sharing if share else self._plain
         upsert = self._upsert(added, share=share) if added else plain
-        before = [p.predecessor for p in produced if p.predecessor is not None]
+        for p in produced:
+            if p.adopts:
+                tag = await link.execute(self._adopt, p.predecessor, p.entry)
+                p.adopted = int(tag.rpartition(" ")[2])
+        before = [p.predecessor for p in produced if p.predecessor is not None and not p.adopts]
         if before:
             await link.execute(self._take_back, before)
         for k in range(max((len(p.chunks) for p in produced), default=0)):

@@ -2,7 +2,8 @@
 
     fence check → rows → free SQL → objects → live work → publications → journal → commit
 
-All of it or none of it. Who lost its lease is found by the fence check and changes nothing. Who
+All of it or none of it. Who lost its lease is found by the fence check and changes nothing: all is
+rolled back, and the others go on without it. Who
 lost a race for a head is given back. An error of the data is somebody's: the batch is halved until
 it stands alone. A deadlock is nobody's: the batch is run again and no attempt is charged.
 """
@@ -22,11 +23,11 @@ from headgate.errors import LedgerUnavailable
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.pipeline import ApplyStep
-from headgate.model.signal import BATCH, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
+from headgate.model.signal import BATCH, CHECKS, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 
-from . import budget, gate, object, publication, quarantine
+from . import budget, gate, item, object, publication, quarantine
 from .apply import apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
@@ -61,6 +62,7 @@ class Settler:
         applies: Sequence[ApplyStep],
         *,
         independent: bool,
+        catalogued: bool,
         apply_seconds: float,
         judge: Judge,
     ) -> None:
@@ -71,6 +73,7 @@ class Settler:
         self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
+        self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
 
@@ -97,18 +100,13 @@ class Settler:
         while True:
             verdicts = [s.verdict for s in batch]
             try:
-                lost = await self._once(batch)
+                await self._once(batch)
                 break
             except _Raced as raced:
                 _restore(batch, verdicts)
                 for s in batch:
                     if s.claim.id in raced.entries:
                         s.verdict = Release("raced")
-            except driver.UniqueViolation as error:
-                _restore(batch, verdicts)
-                if not await self._give_way(batch, error):
-                    await self._blame(batch, error)
-                    return
             except _NOBODYS_FAULT:
                 _restore(batch, verdicts)
                 tries += 1
@@ -116,13 +114,14 @@ class Settler:
             except LedgerUnavailable:
                 _restore(batch, verdicts)
                 raise
-            except Exception as error:  # whatever it is, one entry brought it
+            except Exception as error:
                 _restore(batch, verdicts)
-                await self._blame(batch, error)
-                return
+                if not (_lose(batch, error) or await self._give_way(batch, error)):
+                    await self._blame(batch, error)
+                    return
         for s in batch:
-            s.ended, s.lost = True, s.claim.id in lost
-        self._report(batch, lost)
+            s.ended = True
+        self._report(batch)
 
     async def _give_way(self, batch: list[Attempt], error: Exception) -> bool:
         """Give back first versions whose uri has a head by now, if that is what was violated."""
@@ -148,22 +147,20 @@ class Settler:
             batch[0].verdict = self._judge(batch[0], error)
             await self._settle(batch)
 
-    async def _once(self, batch: list[Attempt]) -> set[int]:
+    async def _once(self, batch: list[Attempt]) -> None:
         at = self._at
-        failing = not any(isinstance(s.verdict, Finalized) for s in batch)
+        live = [s for s in batch if not s.lost]
+        failing = not any(isinstance(s.verdict, Finalized) for s in live)
+        first: list[str] = []
+        if self._serial and not failing:
+            first.append(f"SELECT pg_advisory_xact_lock(1751606890, {at.pipeline:d})")
+        if live:
+            claims = sorted([s.claim for s in live], key=_BY_ID)
+            ids, fences = [c.id for c in claims], [c.fence for c in claims]
+            first.append(gate.leaving(at.pipeline, claims[0].worker, ids, fences))
         # A handler may take a while between two statements, but not longer than it may run.
-        async with self._db.transaction(idle_seconds=2 * self._apply_seconds) as link:
-            if self._serial and not failing:
-                await link.execute("SELECT pg_advisory_xact_lock(1751606890, $1)", at.pipeline)
-            claims = sorted([s.claim for s in batch], key=_BY_ID)
-            number, lost = await gate.leave(
-                link,
-                at.pipeline,
-                claims[0].worker,
-                [c.id for c in claims],
-                [c.fence for c in claims],
-            )
-            live = [s for s in batch if s.claim.id not in lost] if lost else batch
+        idle = 2 * self._apply_seconds
+        async with self._db.transaction(idle_seconds=idle, first=first) as link:
             await self._effects(link, [s for s in live if isinstance(s.verdict, Finalized)])
             ready = [s for s in live if isinstance(s.verdict, Finalized)]
             await self._promote(link, live, ready)
@@ -171,12 +168,13 @@ class Settler:
                 await self._return(link, live)
             new = [s.publication for s in ready if s.publication is not None]
             publishing = publication.Publishing(at.pipeline, at.deployment, new) if new else None
-            lines = [s.line(fenced=s.claim.id in lost) for s in batch]
-            if raced := await seal(link, at.pipeline, number, lines, publishing):
+            if self._catalogued and ready:
+                await item.publish(link, at.pipeline, ready)
+            lines = [s.line(at.deployment, fenced=s.lost) for s in batch]
+            if raced := await seal(link, at.pipeline, lines, publishing):
                 raise _Raced(raced)
             reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)
         reached(Point.AFTER_FAIL if failing else Point.AFTER_FINALIZE)
-        return lost
 
     async def _effects(self, link: Link, ready: list[Attempt]) -> None:
         if not ready:
@@ -206,6 +204,9 @@ class Settler:
             label = table.label
             added = [s.added[label] for s in ready if s.added and label in s.added]
             await table.write(link, produced, frozenset[str]().union(*added), share=share)
+            for s, p in zip(ready, produced, strict=True):
+                if p.adopts:
+                    s.counts = {**(s.counts or {}), label: p.adopted}
 
     async def _promote(self, link: Link, live: list[Attempt], ready: list[Attempt]) -> None:
         same = [
@@ -215,7 +216,7 @@ class Settler:
         ]
         await publication.see(link, same)
         using = [s for s in live if s.objects and isinstance(s.verdict, (Finalized, Quarantine))]
-        wanted = {s.claim.id: s.objects or () for s in using}
+        wanted = {s.claim.id: _referred(s) for s in using}
         kept = await object.keep(link, self._at.store, [o for w in wanted.values() for o in w])
         gone = {e for e, w in wanted.items() if any(digest not in kept for digest, _ in w)}
         if gone:
@@ -290,14 +291,18 @@ class Settler:
         await gate.stay(link, self._at.pipeline, back)
         await quarantine.enter(link, self._at.pipeline, self._at.deployment, aside)
 
-    def _report(self, batch: list[Attempt], lost: set[int]) -> None:
-        ended = [s.verdict for s in batch if s.claim.id not in lost]
+    def _report(self, batch: list[Attempt]) -> None:
+        ended = [s.verdict for s in batch if not s.lost]
         for kind, n in Counter(map(type, ended)).items():
             emit(SETTLED, n, pipeline=self._name, outcome=kind.__name__.lower())
         for reason, n in Counter(v.reason for v in ended if isinstance(v, Retry)).items():
             emit(RETRIES, n, reason=reason)
-        if lost:
-            emit(FENCED, len(lost), pipeline=self._name)
+        if len(ended) < len(batch):
+            emit(FENCED, len(batch) - len(ended), pipeline=self._name)
+        checks = (s.checks for s in batch if s.checks is not None and not s.lost)
+        said = Counter(one for outcomes in checks for one in outcomes.counted)
+        for (check, outcome), n in said.items():
+            emit(CHECKS, n, pipeline=self._name, check=check, outcome=outcome)
 
 
 def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
@@ -309,9 +314,27 @@ def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
             s.sizes.get(label, ()) if s.sizes else (),
             s.rows.get(label, ()) if s.rows else (),
             s.publication.predecessor if s.publication else None,
+            s.retired,
         )
         for s in ready
     ]
+
+
+def _lose(batch: list[Attempt], error: Exception) -> bool:
+    """Go on without those that lost their lease, if that is what the error says."""
+    named = gate.lost(error)
+    lost = [s for s in batch if s.claim.id in named]
+    for s in lost:
+        s.lost = True
+    return bool(lost)
+
+
+def _referred(attempt: Attempt) -> list[tuple[bytes, int]]:
+    """The objects that its end refers to: of what is set aside, only the input."""
+    staged = attempt.objects or []
+    if isinstance(attempt.verdict, Finalized):
+        return staged
+    return [(digest, generation) for digest, generation in staged if digest == attempt.content]
 
 
 def _restore(batch: list[Attempt], verdicts: list[Verdict]) -> None:

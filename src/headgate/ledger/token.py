@@ -20,7 +20,7 @@ Q = queries.load(__file__)
 # What a token may be for.
 SCOPES = {
     "metrics": "read /metrics and /readyz",
-    "read": "read what became of a request, and the description of the API",
+    "read": "read what became of a request, the description of the API, and all of the catalog",
 }
 _TOKEN = re.compile(r"hg_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 _ID = "abcdefghijklmnopqrstuvwxyz0123456789"

@@ -185,9 +185,8 @@ async def _settle(
     why: str,
     now: datetime,
 ) -> None:
-    batch, _ = await gate.leave(
-        link, pipeline, worker, [f.held.id for f in fates], [f.held.fence for f in fates]
-    )
+    ids, fences = [f.held.id for f in fates], [f.held.fence for f in fates]
+    await link.execute(gate.leaving(pipeline, worker, ids, fences))
     back: list[gate.Stay] = []
     aside: list[quarantine.Aside] = []
     lines: list[Line] = []
@@ -227,7 +226,7 @@ async def _settle(
     await gate.stay(link, pipeline, back)
     await quarantine.enter(link, pipeline, deployment, aside)
     if lines:
-        await seal(link, pipeline, batch, lines)
+        await seal(link, pipeline, lines)
 
 
 async def _plans(link: Link, pipelines: set[int]) -> dict[int, tuple[RetryPlan | None, int]]:

@@ -29,4 +29,4 @@ RETURNING id, name, clock_timestamp() AS now
 SELECT DISTINCT ON (d.pipeline) d.pipeline, p.name, d.id AS deployment, d.declared ->> 'retry' AS retry
 FROM headgate.deployment d JOIN headgate.pipeline p ON p.id = d.pipeline
 WHERE d.pipeline = ANY ($1::smallint[])
-ORDER BY d.pipeline, d.id DESC
+ORDER BY d.pipeline, d.registered_at DESC, d.id DESC

@@ -93,3 +93,6 @@ class Point(StrEnum):
     AFTER_CONDEMN = "after:condemn"
     COLLECTED = "collected"
     ANCHORED = "anchored"
+    PROJECTED = "projected"
+    BEFORE_PROJECT = "before:project"
+    AFTER_PROJECT = "after:project"

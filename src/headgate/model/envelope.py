@@ -149,6 +149,9 @@ class Refused:
     raw: bytes
 
 
+# The source of a change that takes a publication back.
+REVERT = "headgate:revert"
+
 # Begins the sequence of a change that the ledger has numbered, as no source's own does.
 NUMBERED = "~"
 

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import orjson
 
-from .envelope import NUMBERED, Envelope
+from .envelope import NUMBERED, REVERT, Envelope
 
 Json = str | int | bool | None | Sequence["Json"] | Mapping[str, "Json"]
 
@@ -44,7 +44,8 @@ def occurrence(envelope: Envelope) -> tuple[str, str | int]:
         return "version", envelope.version_id
     if envelope.generation is not None:
         return "generation", envelope.generation
-    if envelope.sequence is not None:
+    # A revert has the place of what it takes back, and is another change.
+    if envelope.sequence is not None and envelope.source != REVERT:
         return "sequence", envelope.sequence
     return "event", envelope.event_id
 

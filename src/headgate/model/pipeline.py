@@ -15,23 +15,28 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field, replace
+from importlib.util import find_spec
 from itertools import chain
-from types import CodeType
-from typing import Any, Literal, TypeVar, cast, overload
+from pathlib import Path
+from typing import Any, Literal, TypeVar, overload
 
 from headgate.errors import PipelineError
 
+from .code import called, code_of
+from .dataset import Dataset, is_name
 from .duration import seconds
 from .envelope import Envelope
 from .identity import params_digest, partition_of
+from .object import Object
 from .ports import Source
 from .rows import NewColumns, Table, declare
+from .validation.contract import Contract, contract_of
 from .verdict import RetryPlan
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
-Removed = Literal["keep", "remove"]
+Checking = TypeVar("Checking")
+Removed = Literal["keep", "retire", "remove"]
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 
 
@@ -43,6 +48,7 @@ class Step:
     name: str
     is_async: bool
     takes: int
+    contract: Contract | None = None  # what it checks by, where that is no code of the author's
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +61,20 @@ class RowsStep:
 
 @dataclass(frozen=True, slots=True)
 class ApplyStep:
-    """A handler that runs SQL of its own in the finalize transaction."""
+    """A handler that runs SQL of its own in the finalize transaction, and what takes that back."""
 
     step: Step
     independent: bool
+    undo: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ItemStep:
+    """A handler that says what a catalog shows of an object. `of` names the item it is part of."""
+
+    step: Step
+    of: Callable[[Object], str] | None
+    wants_pystac: bool
 
 
 @dataclass(eq=False)
@@ -72,6 +88,7 @@ class Pipeline:
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
     retry: RetryPlan | None = None  # None: by what triggers each entry
     removed: Removed = "keep"
+    dataset: Dataset | str | None = None  # with one, what is published is catalogued
     deadline: str | float | None = None
     per_partition: int | None = None
     partition: Callable[[Envelope], str] | None = None
@@ -82,10 +99,14 @@ class Pipeline:
     row_steps: list[RowsStep] = field(init=False, default_factory=list[RowsStep])
     transforms: list[Step] = field(init=False, default_factory=list[Step])
     applies: list[ApplyStep] = field(init=False, default_factory=list[ApplyStep])
+    item_step: ItemStep | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         for what, given, right in chain(self._mistakes(), self._mistakes_of_pace()):
             raise PipelineError(f"Pipeline({self.name!r}): {what}={given!r}", hint=right)
+        if isinstance(self.dataset, str):
+            self.dataset = Dataset(self.dataset)
+        self._collection: str | None = None
         given, self.sources = self.sources, ()
         for source in given:
             self.add_source(source)
@@ -116,8 +137,10 @@ class Pipeline:
             yield "params", self.params, 'params is a mapping, as in params={"limit": 3}'
         if not isinstance(_unsure(self.retry), RetryPlan | None):
             yield "retry", self.retry, "retry is an hg.RetryPlan"
-        if self.removed not in ("keep", "remove"):
-            yield "removed", self.removed, 'use "keep" or "remove"'
+        if self.removed not in ("keep", "retire", "remove"):
+            yield "removed", self.removed, 'use "keep", "retire" or "remove"'
+        if not isinstance(_unsure(self.dataset), Dataset | str | None):
+            yield "dataset", self.dataset, 'use dataset="soil" or dataset=hg.Dataset("soil", ...)'
         if self.deadline == 0:
             yield (
                 "deadline",
@@ -146,15 +169,33 @@ class Pipeline:
         if not isinstance(rate, int | float) or not 0 < rate <= 1e6:
             yield "retries_per_second", rate, "give a number above zero, up to a million"
 
-    def validate(self, function: Handler) -> Handler:
-        """Check an object before anything is made of it.
+    def validate(
+        self,
+        check: Checking,
+        *,
+        read: Callable[[Path], Any] | None = None,
+        name: str | None = None,
+    ) -> Checking:
+        """Check an object before anything is made of it: by a function, or by a contract.
 
-        What this raises is permanent, unless it is `hg.Retryable`. It must not depend on the
-        network, the clock or chance.
+        A function passes with None or True, fails with False, and may give `hg.Check`. What it
+        raises is permanent, unless it is `hg.Retryable`. It must not depend on the network, the
+        clock or chance. A contract is an `hg.JsonSchema`, or a schema of dataframely, pandera or
+        Great Expectations; `read` makes its data frame of a local file.
         """
-        step = self._step(function, ("obj", "run"), least=1, kind="validate", yields=False)
+        where = f"{self.name}.validate"
+        contract = contract_of(check, read=read, name=name, where=where)
+        if contract is None:
+            step = self._step(_unsure(check), ("obj", "run"), least=1, kind="validate")
+            step = replace(step, name=name or step.name)
+        else:
+            step = Step(contract, contract.name, is_async=False, takes=1, contract=contract)
+            if any(s.name == step.name for s in self.validators):
+                raise PipelineError(
+                    f"{where}: two checks are called {step.name!r}", hint="give one of them name=…"
+                )
         self.validators.append(step)
-        return function
+        return check
 
     def rows(
         self,
@@ -187,20 +228,105 @@ class Pipeline:
     @overload
     def apply(self, function: Handler) -> Handler: ...
     @overload
-    def apply(self, *, independent: bool = False) -> Callable[[Handler], Handler]: ...
-    def apply(self, function: Any = None, *, independent: bool = False) -> Any:
+    def apply(
+        self, *, independent: bool = False, undo: Callable[..., Any] | None = None
+    ) -> Callable[[Handler], Handler]: ...
+    def apply(
+        self,
+        function: Any = None,
+        *,
+        independent: bool = False,
+        undo: Callable[..., Any] | None = None,
+    ) -> Any:
         """SQL of your own in the finalize transaction.
 
         It may run several times per attempt: only its SQL counts. `independent=True` says that
         two objects never write the same rows, so that several connections may commit at once.
+        `undo` gets the version that is taken back, in the transaction that replaces, removes or
+        reverts it. Without one, a publication cannot be reverted, and Headgate says so.
         """
+        takes = ("tx", "obj", "run")
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, ("tx", "obj", "run"), least=2, kind="apply", yields=False)
-            self.applies.append(ApplyStep(step, independent))
+            step = self._step(function, takes, least=2, kind="apply", yields=False)
+            back = None
+            if undo is not None:
+                back = self._step(undo, takes, least=2, kind="apply(undo=…)", yields=False)
+            self.applies.append(ApplyStep(step, independent, back))
             return function
 
         return decorate if function is None else decorate(function)
+
+    @overload
+    def item(self, function: Handler) -> Handler: ...
+    @overload
+    def item(
+        self, *, collection: str | None = None, item: Callable[[Object], str] | None = None
+    ) -> Callable[[Handler], Handler]: ...
+    def item(
+        self,
+        function: Any = None,
+        *,
+        collection: str | None = None,
+        item: Callable[[Object], str] | None = None,
+    ) -> Any:
+        """What a catalog shows of an object: amend the item that is handed in, or return another.
+
+        It is a plain STAC document, or a `pystac.Item` if the parameter is annotated so. What this
+        raises is permanent, as in `validate`. Objects for which `item=` gives the same name are
+        one item.
+        """
+        if self.item_step is not None:
+            raise PipelineError(
+                f"{self.name}: two handlers describe its items", hint="describe them in one handler"
+            )
+        if collection is not None and not is_name(collection):
+            raise PipelineError(
+                f"{self.name}.item: collection={collection!r} is not a name",
+                hint='use letters, digits, - _ and . (at most 63), as in collection="soil"',
+            )
+        if collection is None and self.dataset is None:
+            raise PipelineError(
+                f"{self.name}.item: its items belong to no collection",
+                hint=f'write: @{self.name}.item(collection="{self.name}")',
+            )
+        if item is not None and not callable(item):
+            raise PipelineError(
+                f"{self.name}.item: item={item!r} is not a function",
+                hint="item is a function from hg.Object to the item's name",
+            )
+
+        def decorate(function: Handler) -> Handler:
+            takes = ("item", "obj", "run")
+            step = self._step(function, takes, least=1, kind="item", yields=False)
+            first = next(iter(inspect.signature(function).parameters))
+            if first == "obj":
+                raise PipelineError(
+                    f"{self.name}.item: {step.name}({first}, …) has the wrong signature",
+                    hint=f"write: def {getattr(function, '__name__', 'handler')}(item, obj, run)",
+                )
+            self.item_step = ItemStep(step, item, self._wants_pystac(function, step.name))
+            self._collection = collection
+            self.dataset = self.dataset or Dataset(collection or self.name)
+            return function
+
+        return decorate if function is None else decorate(function)
+
+    def _wants_pystac(self, function: Any, name: str) -> bool:
+        wanted = _first_annotation(function) == "pystac.Item"
+        if wanted and find_spec("pystac") is None:
+            raise PipelineError(
+                f"{self.name}.item: {name} wants a pystac.Item, and pystac is not installed",
+                hint="pip install 'headgate[stac]', or take the item as a plain dict",
+            )
+        return wanted
+
+    @property
+    def collection(self) -> str | None:
+        """The catalog's collection that its publications are items of; None: not catalogued."""
+        return self._collection or (
+            self.dataset.name if isinstance(self.dataset, Dataset) else None
+        )
 
     @property
     def independent(self) -> bool:
@@ -226,6 +352,8 @@ class Pipeline:
     def is_async(self) -> bool:
         """Does any handler ahead of the commit need the event loop?"""
         steps = [*self.validators, *(r.step for r in self.row_steps), *self.transforms]
+        if self.item_step is not None:
+            steps.append(self.item_step.step)
         return any(s.is_async for s in steps)
 
     def code_digest(self) -> bytes:
@@ -236,12 +364,16 @@ class Pipeline:
             *(r.step for r in self.row_steps),
             *self.transforms,
             *(a.step for a in self.applies),
+            *(a.undo for a in self.applies if a.undo is not None),
         ]
-        for step in steps:
-            digest.update(step.name.encode() + b"\0")
-            digest.update(
-                _code(getattr(_written(step.function), "__code__", None)).encode() + b"\0"
-            )
+        written = [(step.name, _content(step)) for step in steps]
+        if (described := self.item_step) is not None:
+            written.append((described.step.name, _content(described.step)))
+            if described.of is not None:
+                written.append(("item=", code_of(described.of)))
+        for name, content in written:
+            digest.update(name.encode() + b"\0")
+            digest.update(content.encode() + b"\0")
         return digest.digest()
 
     def declared(self) -> dict[str, Any]:
@@ -249,32 +381,44 @@ class Pipeline:
         return {
             "retry": None if self.retry is None else asdict(self.retry),
             "removed": self.removed,
+            "dataset": self.dataset.declared() if isinstance(self.dataset, Dataset) else None,
             "deadline_seconds": self.deadline_seconds,
             "per_partition": self.per_partition,
             "coalesce_seconds": self.coalesce_seconds,
             "retries_per_second": self.retries_per_second,
             "sources": [s.name for s in self.sources],
             "rows": [
-                {"table": r.table.label, "key": list(r.table.key), "handler": r.step.name}
+                {
+                    "table": r.table.label,
+                    "key": list(r.table.key),
+                    "handler": r.step.name,
+                    "columns": [asdict(column) for column in r.table.columns],
+                }
                 for r in self.row_steps
             ],
             "transforms": [s.name for s in self.transforms],
-            "applies": [a.step.name for a in self.applies],
+            "applies": [
+                {"handler": a.step.name, "undo": None if a.undo is None else a.undo.name}
+                for a in self.applies
+            ],
             "validators": [s.name for s in self.validators],
+            "contracts": [s.contract.declared() for s in self.validators if s.contract],
+            "collection": self.collection,
+            "item": None if self.item_step is None else self.item_step.step.name,
         }
 
     def _step(
         self,
-        function: Callable[..., Any],
+        function: Any,
         wanted: tuple[str, ...],
         *,
         least: int,
         kind: str,
         yields: bool = True,
     ) -> Step:
-        called = _called(function)
-        name = getattr(called, "__qualname__", type(called).__qualname__)
-        right = f"def {getattr(called, '__name__', 'handler')}({', '.join(wanted)})"
+        body = called(function)
+        name = getattr(body, "__qualname__", type(body).__qualname__)
+        right = f"def {getattr(body, '__name__', 'handler')}({', '.join(wanted)})"
         try:
             parameters = list(inspect.signature(function).parameters.values())
         except (TypeError, ValueError):
@@ -289,13 +433,13 @@ class Pipeline:
             raise PipelineError(
                 f"{self.name}.{kind}: {name}{given} has the wrong signature", hint=f"write: {right}"
             )
-        generates = inspect.isgeneratorfunction(called) or inspect.isasyncgenfunction(called)
+        generates = inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body)
         if generates and not yields:
             raise PipelineError(
                 f"{self.name}.{kind}: {name} yields, so calling it would run none of it",
                 hint=f"write: {right}, without yield",
             )
-        is_async = inspect.iscoroutinefunction(called) or inspect.isasyncgenfunction(called)
+        is_async = inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
         return Step(function, name, is_async, len(required))
 
 
@@ -304,34 +448,19 @@ def _unsure(value: object) -> object:
     return value
 
 
-def _called(function: Any) -> Any:
-    """The function whose body runs: behind a `partial`, or an object that can be called."""
-    while isinstance(function, partial):
-        function = cast("partial[Any]", function).func
-    if inspect.isroutine(function) or inspect.isclass(function) or not callable(function):
-        return function
-    return cast("Any", type(function)).__call__
+def _content(step: Step) -> str:
+    """What a step does: its code, or what its contract demands."""
+    return code_of(step.function) if step.contract is None else step.contract.digest
 
 
-def _written(function: Any) -> Any:
-    """The function as its author wrote it, under whatever decorators."""
-    return inspect.unwrap(_called(function))
-
-
-def _code(code: object) -> str:
-    """What a function does, in a text that is the same in every process and however it is laid out.
-
-    A code object's own text has its address and line in it, and a set's has an order by chance.
-    """
-    match code:
-        case CodeType():
-            names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
-            consts = ",".join(_code(const) for const in code.co_consts)
-            return f"code({code.co_code.hex()} {names!r} [{consts}])"
-        case tuple():
-            return f"({','.join(_code(item) for item in cast('tuple[object, ...]', code))})"
-        case frozenset():
-            items = sorted(_code(item) for item in cast("frozenset[object]", code))
-            return f"{{{','.join(items)}}}"
-        case _:
-            return repr(code)
+def _first_annotation(function: Any) -> str:
+    """What a handler's first parameter is said to be, as `module.Name` where that is a class."""
+    try:
+        parameters = inspect.signature(function, eval_str=True).parameters
+    except Exception:  # a name that only the type checker imports
+        parameters = inspect.signature(function).parameters
+    said: object = next(iter(parameters.values())).annotation
+    if isinstance(said, type):
+        # Where a package keeps a class is its own business; what it is imported from is public.
+        return f"{said.__module__.partition('.')[0].partition('_')[0]}.{said.__qualname__}"
+    return said if isinstance(said, str) else ""

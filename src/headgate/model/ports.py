@@ -71,8 +71,20 @@ class Store(Protocol):
         """Do the kept bytes still have this digest? Reads all of them."""
         ...
 
-    def swap(self, name: str, content: bytes) -> None:
-        """Replace the small named file `name` atomically and durably."""
+    def project(self, files: Mapping[str, bytes]) -> None:
+        """Replace small named files, each atomically; all of them are durable when it returns.
+
+        A reader sees the old file or the new one, never a part. After an error any of them may be
+        there: do it again.
+        """
+        ...
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Every named file below a folder, by its whole name."""
+        ...
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove named files for good. Harmless when they are gone."""
         ...
 
     def read(self, name: str) -> bytes | None:

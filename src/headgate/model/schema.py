@@ -9,6 +9,7 @@ the files are not what this module says, and when they break what v1 was.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -102,17 +103,26 @@ def cloudevent_schema() -> dict[str, Any]:
 
 
 def schemas() -> dict[str, bytes]:
-    """Every schema as its file in `schemas/`."""
-    made = {CHANGE: change_schema(), CLOUDEVENT: cloudevent_schema()}
+    """Every schema of the model as its file in `schemas/`."""
+    return as_files({CHANGE: change_schema(), CLOUDEVENT: cloudevent_schema()})
+
+
+def as_files(made: Mapping[str, Any]) -> dict[str, bytes]:
+    """Schemas as they are written."""
     return {
         name: msgspec.json.format(msgspec.json.encode(schema), indent=2) + b"\n"
         for name, schema in made.items()
     }
 
 
-if __name__ == "__main__":
-    for name, content in schemas().items():
+def write(files: Mapping[str, bytes]) -> None:
+    """Write schemas into `schemas/`, and say which."""
+    for name, content in files.items():
         target = Path("schemas", name)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
         sys.stdout.write(f"{target}\n")
+
+
+if __name__ == "__main__":
+    write(schemas())

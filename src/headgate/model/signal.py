@@ -47,6 +47,12 @@ UNACKNOWLEDGED = Signal(
 STAGE_SECONDS = Signal(
     "processing_latency_seconds", "histogram", "How long a stage of the path took.", ("stage",)
 )
+CHECKS = Signal(
+    "headgate_checks_total",
+    "counter",
+    "Declared checks that were asked, by what they said: passed, failed, retried.",
+    ("pipeline", "check", "outcome"),
+)
 RETRIES = Signal(
     "retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",)
 )
@@ -77,7 +83,10 @@ OUTAGE = Signal(
     "headgate_ledger_outages_total", "counter", "Times a process found the ledger away.", ()
 )
 COLLECTED = Signal(
-    "headgate_objects_collected_total", "counter", "Unreferenced staged objects removed.", ()
+    "headgate_objects_collected_total", "counter", "Objects removed that nothing refers to.", ()
+)
+COLLECTED_BYTES = Signal(
+    "headgate_bytes_collected_total", "counter", "Bytes removed that nothing refers to.", ()
 )
 SCAN_SECONDS = Signal(
     "headgate_scan_seconds", "histogram", "How long a source took to look for changes.", ("source",)
@@ -88,10 +97,16 @@ REQUESTS = Signal(
     "Calls to the doors, by what became of them.",
     ("door", "verdict"),
 )
+LAG = Signal(
+    "headgate_projection_lag_seconds",
+    "gauge",
+    "How long the oldest change waits whose files beside the data are not written yet.",
+    ("store",),
+)
 SIGNALS: tuple[Signal, ...] = (
-    RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, RETRIES, DEAD, SETTLED,
-    FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, SCAN_SECONDS,
-    REQUESTS,
+    RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS, RETRIES, DEAD,
+    SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
+    SCAN_SECONDS, REQUESTS, LAG,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

@@ -167,7 +167,7 @@ def classify(error: BaseException) -> QuarantineClass:
 def reason_of(error: BaseException) -> str:
     """The stable name of an error: metric label, quarantine filter, runbook."""
     if isinstance(error, errors.HeadgateError):
-        return _line(error.reason)
+        return line(error.reason)
     return type(error).__name__
 
 
@@ -175,7 +175,7 @@ def describe(error: BaseException) -> str:
     """The error in one line, for people. Never raises, and any ledger and log can hold it."""
     kind = type(error).__name__
     try:
-        text = _line(str(error))
+        text = line(str(error))
     except Exception as second:
         text = f"its text cannot be had ({type(second).__name__})"
     if isinstance(error, errors.HeadgateError):
@@ -183,7 +183,8 @@ def describe(error: BaseException) -> str:
     return f"{kind}: {text}" if text else kind
 
 
-def _line(text: str) -> str:
+def line(text: str) -> str:
+    """A text as one line that any ledger and log can hold."""
     # Postgres has no NUL in its texts and nobody has half a surrogate; a poisonous message must not
     # keep the verdict it explains from being written.
     line = " ".join(text.split()).encode("utf-8", "backslashreplace").decode()
@@ -229,8 +230,8 @@ def judge(
 
 
 @contextmanager
-def checking(validator: str) -> Generator[None]:
-    """What a validator raises is permanent, unless it says that it is not."""
+def checking(handler: str, reason: str = "validation") -> Generator[None]:
+    """What a pure handler raises is permanent, unless it says that it is not."""
     try:
         yield
     except errors.Retryable:
@@ -238,9 +239,9 @@ def checking(validator: str) -> Generator[None]:
     except errors.Permanent as error:
         if type(error) is not errors.Permanent:
             raise
-        reason = "validation" if error.reason == "permanent" else error.reason
-        raise errors.SchemaError(str(error), reason=reason) from error
+        said = reason if error.reason == "permanent" else error.reason
+        raise errors.SchemaError(str(error), reason=said) from error
     except Exception as error:
         raise errors.SchemaError(
-            f"{validator}: {type(error).__name__}: {error}", reason="validation"
+            f"{handler}: {type(error).__name__}: {error}", reason=reason
         ) from error

@@ -11,7 +11,7 @@ the server is asked how it ended (`outcome.py`); COMMIT is never sent twice.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -120,11 +120,14 @@ class Database:
                     await self._pool.release(raw)
 
     @asynccontextmanager
-    async def transaction(self, *, idle_seconds: float = IDLE_SECONDS) -> AsyncGenerator[Link]:
+    async def transaction(
+        self, *, idle_seconds: float = IDLE_SECONDS, first: Sequence[str] = ()
+    ) -> AsyncGenerator[Link]:
         """BEGIN … COMMIT around the block; an exception or a cancellation rolls back.
 
         A process that is stopped in here holds locks that others wait for, beyond any lease. After
-        `idle_seconds` without a statement, Postgres ends the transaction for them.
+        `idle_seconds` without a statement, Postgres ends the transaction for them. Statements that
+        need no arguments and whose answer nobody reads can be `first`: they travel with BEGIN.
 
         Leaving normally means committed. `LedgerUnavailable` means not applied, unless its
         reason is `commit_unknown`. A task cancelled during COMMIT still finds out first, leaves
@@ -132,10 +135,8 @@ class Database:
         """
         async with self.connection() as link:
             try:
-                await link.execute(
-                    "BEGIN; SET LOCAL idle_in_transaction_session_timeout ="
-                    f" {round(idle_seconds * 1000)}"
-                )
+                limit = f"idle_in_transaction_session_timeout = {round(idle_seconds * 1000)}"
+                await link.execute("; ".join(("BEGIN", f"SET LOCAL {limit}", *first)))
                 yield link
             except BaseException:
                 link.committed = False

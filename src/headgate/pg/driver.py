@@ -67,6 +67,7 @@ class Connection(Protocol):
         self, channel: str, callback: Callable[[Any, int, str, str], None]
     ) -> None: ...
     def add_termination_listener(self, callback: Callable[[Any], None]) -> None: ...
+    def get_server_pid(self) -> int: ...
     def is_closed(self) -> bool: ...
     def is_in_transaction(self) -> bool: ...
     def terminate(self) -> None: ...
@@ -95,6 +96,11 @@ async def connect(**options: Any) -> Connection:
 def sqlstate(error: BaseException) -> str:
     """The five letters by which Postgres names an error; empty for any other error."""
     return str(getattr(error, "sqlstate", None) or "")
+
+
+def detail(error: BaseException) -> str:
+    """What Postgres adds to an error's message."""
+    return str(getattr(error, "detail", None) or "")
 
 
 def constraint(error: BaseException) -> str:

@@ -68,7 +68,9 @@ class Link:
     async def execute(self, sql: str, *args: Any, timeout: float | None = None) -> str:
         """Run one statement (or, without arguments, several) and return its command tag."""
         with _TRANSLATED:
-            return await self.raw.execute(localize(sql, self.schema), *args, timeout=timeout)
+            # Without arguments it may be a text of its own each time: that is not remembered.
+            text = localize(sql, self.schema) if args else rename(sql, self.schema)
+            return await self.raw.execute(text, *args, timeout=timeout)
 
     async def executemany(
         self, sql: str, rows: Iterable[Sequence[Any]], *, timeout: float | None = None
@@ -111,12 +113,12 @@ class Link:
             )
 
 
-@lru_cache(maxsize=4096)
-def localize(sql: str, schema: str) -> str:
+def rename(sql: str, schema: str) -> str:
     """Our SQL with the prefix `headgate.` replaced by the schema the ledger lives in."""
-    if schema == SCHEMA:
-        return sql
-    return _PREFIX.sub(f"{quoted(schema)}.", sql)
+    return sql if schema == SCHEMA else _PREFIX.sub(f"{quoted(schema)}.", sql)
+
+
+localize = lru_cache(maxsize=4096)(rename)
 
 
 def quoted(schema: str) -> str:

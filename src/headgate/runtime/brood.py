@@ -61,6 +61,7 @@ class Brood:
         ended: Callable[[], None],
     ) -> None:
         self.children: list[Started] = []
+        self.catalogued: tuple[str, ...] = ()  # pipelines whose files a projector writes
         self._targets = targets
         self._ledger = ledger
         self._tuning = tuning
@@ -72,6 +73,7 @@ class Brood:
 
     def start(self, kind: Kind, *, slots: int = 0) -> Started:
         """Start a child. It stops by itself when we are gone: our end of `life` closes then."""
+        without_code = kind == "project"
         control_read, control_write = os.pipe()
         life_read, life_write = os.pipe()
         os.set_blocking(control_read, False)
@@ -79,7 +81,7 @@ class Brood:
         self._number += 1
         job = Job(
             kind=kind,
-            targets=self._targets,
+            targets=() if without_code else self._targets,
             ledger=self._ledger,
             tuning=self._tuning,
             control=control_write,
@@ -89,6 +91,7 @@ class Brood:
             name=f"{kind}-{self._number}",
             log=self._log,
             crash_at=self._crash_at,
+            pipelines=self.catalogued if without_code else (),
         )
         fds = [control_write, life_read, *([marker.fd] if marker else [])]
         process = subprocess.Popen(

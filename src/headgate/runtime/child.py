@@ -1,7 +1,8 @@
 """A child of the supervisor: the process that has user code in it.
 
 `check` imports the pipelines and says what they are; `watch` looks at their sources; `work` runs
-their handlers. A child whose supervisor is gone stops by itself.
+their handlers. `project` writes files from the ledger, and has no user code. A child whose
+supervisor is gone stops by itself.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from typing import NoReturn, cast
 
 from headgate.errors import HeadgateError, LedgerUnavailable, UsageError
@@ -30,6 +32,7 @@ from .ledger_home import connected
 from .load import load
 from .loop import run
 from .marker import Marker
+from .project import Projector
 from .work import Worker
 
 SIGNALS_EVERY_SECONDS = 0.5
@@ -76,6 +79,8 @@ class Child:
                 await self._watch(pipelines)
             case "work":
                 return 0 if await self._work(pipelines) else KILLED_AT_ONCE
+            case "project":
+                await self._project()
             case other:
                 raise UsageError(f"this child cannot {other}")
         return 0
@@ -88,6 +93,7 @@ class Child:
                 "deadline_seconds": p.deadline_seconds,
                 "sources": len(p.sources),
                 "pushed": any(isinstance(s, Pushed) for s in p.sources),
+                "catalogued": p.collection is not None,
             }
             for p in pipelines
         ]
@@ -116,6 +122,21 @@ class Child:
             await asyncio.gather(stopped, *tasks, return_exceptions=True)
             for task in done - {stopped}:
                 task.result()
+
+    async def _project(self) -> None:
+        async with connected(self.job.ledger, connections=4) as db:
+            projector = Projector(db, self.job.tuning, self.job.pipelines)
+
+            def told() -> None:
+                self._say(Message(lag=projector.failing or ""))
+
+            projecting = asyncio.create_task(projector.run(told))
+            stopped = asyncio.create_task(self.stopping.wait())
+            await asyncio.wait({projecting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            stopped.cancel()
+            projecting.cancel()
+            with suppress(asyncio.CancelledError):
+                await projecting
 
     async def _work(self, pipelines: list[Pipeline]) -> bool:
         job = self.job

@@ -15,12 +15,12 @@ from headgate.errors import LedgerUnavailable
 from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
 from headgate.ledger.inbox import Registered
+from headgate.model import mask
 from headgate.model.envelope import Envelope
 from headgate.model.ports import Delivery, Wire, Wired
 from headgate.model.signal import OUTAGE, UNACKNOWLEDGED, emit
 from headgate.model.verdict import Quarantine
 from headgate.pg import Database
-from headgate.telemetry import mask
 from headgate.telemetry.log import get_logger
 
 from .drain import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, opened, read

@@ -19,6 +19,7 @@ from headgate.pg import Database
 from . import station
 from .hear import Listener, listeners
 from .patience import Patience
+from .project import Projector, is_behind
 from .sweep import Sweeper
 from .tuning import Tuning
 from .work import Worker
@@ -34,14 +35,20 @@ async def run(
     hearing = [h for path in opened for h in listeners(db, path.declared, path.at, tuning)]
     worker = Worker(db, opened, tuning, name="inline")
     sweeper = Sweeper(db, tuning)
+    catalogued = {path.declared.name for path in opened if path.declared.collection is not None}
+    projector = Projector(db, tuning, catalogued)
     working = asyncio.create_task(worker.run())
     beside: list[asyncio.Task[object]] = [asyncio.create_task(h.run()) for h in hearing]
     beside.append(asyncio.create_task(sweeper.run()))
+    if catalogued:
+        beside.append(asyncio.create_task(projector.run()))
     beside.append(asyncio.create_task(_beat(db, worker, tuning)))
     try:
         if until_idle:
             ours = {path.declared.name for path in opened}
-            waiting = asyncio.create_task(_until_idle(db, ours, hearing, tuning))
+            waiting = asyncio.create_task(
+                _until_idle(db, ours, hearing, tuning, catalogued, projector)
+            )
             beside.append(waiting)
             await asyncio.wait({working, *beside}, return_when=asyncio.FIRST_COMPLETED)
             _raise_from(working, *beside)
@@ -74,19 +81,28 @@ async def _beat(db: Database, worker: Worker, tuning: Tuning) -> None:
 
 
 async def _until_idle(
-    db: Database, ours: Collection[str], hearing: Sequence[Listener], tuning: Tuning
+    db: Database,
+    ours: Collection[str],
+    hearing: Sequence[Listener],
+    tuning: Tuning,
+    catalogued: Collection[str],
+    projector: Projector,
 ) -> list[gate.Resting]:
     patience = Patience(tuning.max_wait_seconds)
     while True:
         # In this order: what a source admits after we asked it would show in the ledger.
         quiet: bool | None = all(h.quiet.scanned and not h.quiet.unsettled for h in hearing)
+        failing = next((h.quiet.failing for h in hearing if h.quiet.failing), None)
+        behind = False
         try:
             left = await gate.resting(db, tuning.max_wait_seconds)
+            busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
+            if quiet and not busy:
+                behind = await is_behind(db, catalogued)
+                failing = projector.failing
         except LedgerUnavailable:
-            quiet, left = None, []
-        busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
-        if quiet and not busy:
+            quiet, left, busy = None, [], False
+        if quiet and not busy and not behind:
             return left
-        failing = next((h.quiet.failing for h in hearing if h.quiet.failing), None)
         patience.wait(None if busy or quiet is None else failing)
         await asyncio.sleep(0.05)

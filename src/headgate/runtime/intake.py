@@ -16,11 +16,11 @@ from msgspec import MsgspecError
 from headgate.errors import LedgerUnavailable, SchemaError, Unavailable
 from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
+from headgate.model import mask
 from headgate.model.envelope import REFUSED, Envelope, Provider, Refused
 from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, emit
 from headgate.model.verdict import Quarantine
 from headgate.pg import driver
-from headgate.telemetry import mask
 
 # Values that Postgres cannot hold, rules they break, limits they exceed.
 _OF_THE_DATA = ("22", "23", "54")

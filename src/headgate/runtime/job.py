@@ -21,7 +21,7 @@ VARIABLE = "HEADGATE_CHILD_JOB"
 # How a child ends that found the ledger away: it is worth starting another one.
 LEDGER_AWAY = 75
 
-Kind = Literal["check", "watch", "work", "serve"]
+Kind = Literal["check", "watch", "work", "serve", "project"]
 
 # Where a child's main is. `serve` is a surface above the runtime: it is named, not imported.
 MODULES: dict[Kind, str] = {
@@ -29,6 +29,7 @@ MODULES: dict[Kind, str] = {
     "watch": "headgate.runtime.child",
     "work": "headgate.runtime.child",
     "serve": "headgate.server.child",
+    "project": "headgate.runtime.child",
 }
 
 
@@ -37,7 +38,7 @@ class Job:
     """One child's task."""
 
     kind: Kind
-    targets: tuple[str, ...]
+    targets: tuple[str, ...]  # files with user code; none for a child without
     ledger: Ledger
     tuning: Tuning
     control: int
@@ -47,6 +48,7 @@ class Job:
     name: str = ""
     log: tuple[str, str] = ("auto", "info")
     crash_at: str = ""
+    pipelines: tuple[str, ...] = ()  # by name, for a child without user code
 
     def environment(self) -> dict[str, str]:
         document = asdict(self) | {"ledger": asdict(self.ledger) | {"home": str(self.ledger.home)}}
@@ -59,6 +61,7 @@ class Job:
         ledger: dict[str, Any] = given.pop("ledger")
         ledger["home"] = Path(ledger["home"])
         given["targets"] = tuple(given["targets"])
+        given["pipelines"] = tuple(given["pipelines"])
         given["log"] = tuple(given["log"])
         tuning = Tuning(**given.pop("tuning"))
         return cls(**given, ledger=Ledger(**ledger), tuning=tuning)
@@ -66,11 +69,15 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What a child tells: exactly one of these is set, and with `quiet` what fails, if any."""
+    """What a child tells: exactly one of these is set, and with `quiet` what fails, if any.
+
+    `lag` is why files beside the data wait; empty when nothing is in their way.
+    """
 
     worker: int | None = None
     quiet: bool | None = None
     failing: str | None = None
+    lag: str | None = None
     signals: str | None = None
     pipelines: list[dict[str, Any]] | None = None
     fatal: dict[str, str] | None = None

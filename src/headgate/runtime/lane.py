@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
 from headgate.errors import LedgerUnavailable
@@ -30,6 +30,8 @@ HELD_SECONDS = 0.5
 # Handing an entry to a thread and back costs as much as a handler this quick.
 QUICK_SECONDS = 0.0002
 QUICK_SLICE = 100
+# The first entry of a slice finds everything cold: it may take as long as so many more of them.
+COLD = 4
 # Threads that fight for the interpreter look slower than they are, so a few entries are tried on
 # the loop's own thread now and then, unless that could hold it up.
 TRY_SECONDS = 0.01
@@ -181,7 +183,8 @@ class Lane:
             # A handler that waits is better off in a thread. One that was only made to wait, for a
             # processor that others use, is not.
             waiting = pace > 3 * busy + QUICK_SECONDS and _waits() - waits > len(part) / 10
-            if busy > QUICK_SECONDS or waiting:
+            slow = busy * len(part) > QUICK_SECONDS * (len(part) + COLD)
+            if slow or waiting:
                 self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
                 self._submit(claims[at:])
                 return
@@ -306,3 +309,12 @@ class Lane:
         if len(wrong) > LOGGED_PER_BATCH:
             more = len(wrong) - LOGGED_PER_BATCH
             log.warning("and more like these", pipeline=self.path.declared.name, entries=more)
+        said = [s.checks.said for s in wrong if s.checks is not None]
+        failed = Counter(f"{c.name}: {c.reason}" for checks in said for c in checks if not c.passed)
+        if failed:
+            log.warning(
+                "checks failed",
+                pipeline=self.path.declared.name,
+                entries=sum(any(not c.passed for c in checks) for checks in said),
+                checks=[f"{what} ({n})" for what, n in failed.most_common(LOGGED_PER_BATCH)],
+            )

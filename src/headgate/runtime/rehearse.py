@@ -20,7 +20,7 @@ import signal
 import tempfile
 import time
 import traceback
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncGenerator, Generator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -33,6 +33,7 @@ from headgate.errors import LedgerRefused, UsageError
 from headgate.ledger import call, gate, inbox
 from headgate.ledger import worker as workers
 from headgate.ledger.gate import Claim
+from headgate.model.facts import Check
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Chunks, Noticed
 from headgate.model.verdict import Quarantine, Release, Retry, Verdict
@@ -87,6 +88,7 @@ class Rehearsal:
     raised: BaseException | None = None
     at: str | None = None
     missing: str | None = None
+    checks: list[Check] = field(default_factory=list[Check])
     rows: list[Rows] = field(default_factory=list[Rows])
     artifacts: list[Made] = field(default_factory=list[Made])
     calls: list[str] = field(default_factory=list[str])
@@ -132,14 +134,16 @@ class ScratchDatabase(Database):
             self._undoing = False
 
     @asynccontextmanager
-    async def transaction(self, *, idle_seconds: float = IDLE_SECONDS) -> AsyncGenerator[Link]:
+    async def transaction(
+        self, *, idle_seconds: float = IDLE_SECONDS, first: Sequence[str] = ()
+    ) -> AsyncGenerator[Link]:
         if not self._undoing:
-            async with super().transaction(idle_seconds=idle_seconds) as link:
+            async with super().transaction(idle_seconds=idle_seconds, first=first) as link:
                 yield link
             return
         async with self.connection() as link:
-            await link.execute("BEGIN")
             try:
+                await link.execute("; ".join(("BEGIN", *first)))
                 yield link
                 await link.execute("SET CONSTRAINTS ALL IMMEDIATE")
             finally:
@@ -159,7 +163,7 @@ class _Rehearsed(Path):
 
     async def end(self, attempt: Attempt, db: ScratchDatabase) -> Verdict:
         """Stage and settle; how the attempt would have ended."""
-        await self.stage([attempt])
+        await self.stager.stage([attempt])
         with db.undoing():
             await self.settler.settle([attempt])
         return attempt.verdict
@@ -257,6 +261,7 @@ async def _prepare(path: Path, attempt: Attempt, tuning: Tuning) -> None:
 def _tell_effects(told: Rehearsal, attempt: Attempt, rows: int) -> None:
     if attempt.object is not None:
         told.size, told.digest = attempt.object.size, attempt.object.digest
+    told.checks = [] if attempt.checks is None else attempt.checks.said
     made = attempt.rows or {}
     told.rows = [
         Rows(table, count, list(itertools.islice(_decoded(made.get(table, [])), rows)))

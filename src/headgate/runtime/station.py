@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 
+from headgate._version import __version__
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
 from headgate.ledger.pace import Pace
@@ -22,6 +24,11 @@ def check_sources(pipelines: Sequence[Pipeline]) -> None:
             source.check()
 
 
+def environment() -> dict[str, str]:
+    """What pipelines run on, as their runs will tell."""
+    return {"headgate": __version__, "python": platform.python_version()}
+
+
 async def register(db: Database, pipeline: Pipeline) -> Registered:
     """Make a pipeline known as it is declared now."""
     return await inbox.register(
@@ -31,7 +38,7 @@ async def register(db: Database, pipeline: Pipeline) -> Registered:
         version=pipeline.version,
         code=pipeline.code_digest(),
         params=pipeline.params_digest,
-        declared=pipeline.declared(),
+        declared={**pipeline.declared(), "environment": environment()},
         pace=Pace(pipeline.per_partition, pipeline.coalesce_seconds, pipeline.retries_per_second),
         partition=pipeline.partition_of,
     )

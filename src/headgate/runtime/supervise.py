@@ -23,6 +23,7 @@ from headgate.telemetry import relay
 from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
 
+from . import project
 from .brood import NEVER_TIGHT_SECONDS, Brood, Started
 from .job import LEDGER_AWAY, Message
 from .lane import slots
@@ -49,6 +50,7 @@ class Known:
     deadline_seconds: float | None
     sources: int
     pushed: bool
+    catalogued: bool
 
 
 async def up(
@@ -65,7 +67,8 @@ async def up(
 ) -> list[gate.Resting]:
     """Run everything until stopped, or until idle; what stays to be done.
 
-    With `serve_only`, only webhooks and pushes are taken in: others watch and work.
+    With `serve_only`, webhooks and pushes are taken in and the catalog is served, which needs no
+    pipeline at all: others watch and work.
 
     Raises `UsageError` when the pipelines or the database cannot be used as they are.
     """
@@ -99,10 +102,12 @@ class Supervisor:
         self._fatal: UsageError | None = None
         self._quiet = False
         self._failing: str | None = None
+        self._lag: str | None = None
         self._stops = 0
         self._changed = asyncio.Event()
         self._unburied: list[Started] = []
         self._pause = NEVER_TIGHT_SECONDS[0]
+        self._targets = targets
         self._brood = Brood(
             targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set
         )
@@ -155,28 +160,34 @@ class Supervisor:
         child.close()
         if self._fatal is not None:
             raise self._fatal
-        if not self._pipelines:
+        if not self._pipelines and self._targets:
             raise PipelineError(
                 "the pipelines could not be imported: their process died",
                 hint="import the file with python itself and look at what it prints",
             )
 
     def _start_all(self) -> None:
+        if self.serve_only:
+            asked = any(p.pushed or p.catalogued for p in self._pipelines)
+            if not asked and self._targets:
+                raise PipelineError(
+                    "none of these pipelines is called by others, and none is catalogued",
+                    hint="Give one a source: sources=[hg.Webhook(...)], or hg.Push. Or a dataset."
+                    " `headgate serve` alone serves the catalog.",
+                )
+            self._brood.start("serve")
+            return
         if any(p.pushed for p in self._pipelines):
             self._brood.start("serve")
-        elif self.serve_only:
-            raise PipelineError(
-                "none of these pipelines is called by others",
-                hint="Give one a source: sources=[hg.Webhook(...)], or hg.Push.",
-            )
-        if self.serve_only:
-            return
         if any(p.sources for p in self._pipelines):
             self._brood.start("watch")
         else:
             self._quiet = True
         for _ in range(self._tuning.workers):
             self._start_worker()
+        self._brood.catalogued = tuple(p.name for p in self._pipelines if p.catalogued)
+        if self._brood.catalogued:
+            self._brood.start("project")
 
     def _start_worker(self) -> None:
         self._brood.start("work", slots=len(self._pipelines) * slots(self._tuning))
@@ -186,6 +197,8 @@ class Supervisor:
             self._pipelines = [Known(**p) for p in message.pipelines]
         if message.quiet is not None:
             self._quiet, self._failing = message.quiet, message.failing
+        if message.lag is not None:
+            self._lag = message.lag or None
         if message.fatal is not None:
             kind = _FATAL.get(message.fatal["reason"], UsageError)
             self._fatal = kind(message.fatal["text"], hint=message.fatal["hint"])
@@ -290,16 +303,19 @@ class Supervisor:
         patience = Patience(self._tuning.max_wait_seconds)
         while True:
             # In this order: what a source admits after it said so would show in the ledger.
-            quiet = self._quiet
+            quiet, failing, behind = self._quiet, self._failing, False
             try:
                 left = await gate.resting(self._db, self._tuning.max_wait_seconds)
+                busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
+                if quiet and not busy:
+                    behind = await project.is_behind(self._db, self._brood.catalogued)
+                    failing = self._lag
             except LedgerUnavailable:
-                quiet, left = None, []
-            busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
-            if quiet and not busy:
+                quiet, left, busy = None, [], False
+            if quiet and not busy and not behind:
                 self._changed.set()
                 return left
-            patience.wait(None if busy or quiet is None else self._failing)
+            patience.wait(None if busy or quiet is None else failing)
             await asyncio.sleep(0.05)
 
     async def _tick(self, on_tick: Tick) -> None:

@@ -1,13 +1,14 @@
 """Sweep: what nobody else does. Expired leases, bytes nobody uses, the anchor, the gauges.
 
 It knows nothing of user code: everything it needs is in the ledger. Several may sweep at once.
+Bytes are collected beside the rest: a slow store does not keep a dead worker's entries waiting.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Generator
+from collections.abc import Awaitable, Callable, Collection, Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -15,7 +16,6 @@ import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
 from headgate.ledger import anchor, budget, gate, pace, quarantine
-from headgate.ledger import object as objects
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -26,6 +26,7 @@ from headgate.pg import Database
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
 
+from .collect import Collector
 from .incident import Hook
 from .tuning import Tuning
 
@@ -45,39 +46,55 @@ class Sweeper:
         self._own_workers = own_workers
         self._tuning = tuning
         self._stores: dict[str, Store] = {}
+        self._collector = Collector(db, tuning, self._store)
         self._hook = Hook(tuning.incident_hook, tuning.incident_seconds, tuning.env)
         self._anchor_at = 0.0
         self._collect_at = 0.0
 
     async def run(self) -> None:
         """Sweep every so often, for ever. An outage is waited out."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._every(self._tend))
+            both.create_task(self._every(self._collect))
+
+    async def sweep(self) -> None:
+        """One round of everything."""
+        await self._tend()
+        await self._collect()
+
+    async def _every(self, task: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                await self.sweep()
+                await task()
             except LedgerUnavailable:
                 emit(OUTAGE)
             except Exception as error:  # housekeeping never stops the work
                 log.warning("sweep failed", why=describe(error), hint=getattr(error, "hint", ""))
             await asyncio.sleep(self._tuning.sweep_seconds * random.uniform(0.8, 1.2))
 
-    async def sweep(self) -> None:
-        """One round."""
+    async def _tend(self) -> None:
         for worker in await workers.bury_expired(self._db):
             log.warning("worker buried: its lease expired", worker=worker)
         for worker in await workers.bury_dead_here(self._db, self._own_workers()):
             log.warning("worker buried: its process is gone", worker=worker)
         now = asyncio.get_running_loop().time()
-        if now >= self._collect_at:
-            self._collect_at = now + min(self._tuning.grace_seconds / 4, 300.0)
-            await objects.collect(self._db, self._tuning.grace_seconds, self._delete)
-            await self._sweep_spools()
-            await pace.forget(self._db)
         if now >= self._anchor_at:
             self._anchor_at = now + self._tuning.anchor_seconds
             await self.anchor()
         await self._budgets()
         await self._gauges()
         await self._hook.tell(self._db)
+
+    async def _collect(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self._collect_at:
+            self._collect_at = now + min(self._tuning.grace_seconds / 4, 300.0)
+            await self._collector.look_if_due()
+            await self._sweep_spools()
+            await pace.forget(self._db)
+        elif not self._collector.found:
+            return
+        await self._collector.round()
 
     async def _budgets(self) -> None:
         tuning = self._tuning
@@ -119,9 +136,6 @@ class Sweeper:
             emit(BACKLOG, row.leased, pipeline=pipeline, status="leased")
             emit(BACKLOG, row.soon + row.later, pipeline=pipeline, status="waiting")
 
-    def _delete(self, uri: str, digest: bytes) -> None:
-        self._store(uri).delete(digest)
-
     def _store(self, uri: str) -> Store:
         if uri not in self._stores:
             self._stores[uri] = open_store(uri, self._tuning.local)
@@ -150,7 +164,7 @@ def _write_anchor(store: Store, head: anchor.Head) -> bool:
         # Another sweeper may be ahead of us: an anchor never moves back.
         if pos >= head.pos:
             return False
-    store.swap(named, head.document())
+    store.project({named: head.document()})
     return True
 
 

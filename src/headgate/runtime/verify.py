@@ -1,7 +1,8 @@
 """`headgate verify`: the ledger held against its promises, and the stores against the ledger.
 
 It reads and changes nothing. Workers may go on: the ledger is read in one snapshot, and what it
-says of the stores was durable there before it was committed.
+says of the stores was durable there before it was committed. What is collected meanwhile is not
+missed.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, ObjectMissing
-from headgate.ledger import anchor
+from headgate.ledger import anchor, projection
 from headgate.ledger.audit import audit
-from headgate.ledger.audit_objects import Reference, chain_at, references
+from headgate.ledger.audit_objects import Reference, chain_at, missing, references
 from headgate.ledger.finding import Findings, Progress, Violation, no_progress
 from headgate.model.ports import Store
 from headgate.pg import Database
 from headgate.stores import open_store
+
+from .rebuild import compare
 
 __all__ = ["Report", "Violation", "verify"]
 
@@ -45,10 +48,15 @@ async def verify(db: Database, *, deep: bool = False, progress: Progress | None 
     of = findings.checked.get("publications", 0) + findings.checked.get("quarantine", 0)
     seen = 0
     async for page in references(db, findings):
-        await asyncio.to_thread(stores.check, page)
+        not_there = await asyncio.to_thread(stores.check, page)
+        for r in await missing(db, not_there):
+            text = f"{r.name} ({r.digest.hex()}) is not in {r.store}"
+            findings.found("object_missing", text, entry=r.entry, uri=r.uri)
         seen += len({reference.entry for reference in page})
         progress("objects", min(seen, of), of)
     await _anchors(db, findings, stores)
+    if deep and not findings.violations:  # else the files would be held against what is wrong
+        await _catalogs(db, findings, stores)
     return Report(
         not findings.violations,
         findings.checked,
@@ -78,25 +86,25 @@ class _Stores:
         self._stores[uri] = None
         self._findings.found("store_unreadable", f"store {uri}: {error}")
 
-    def check(self, page: Sequence[Reference]) -> None:
+    def check(self, page: Sequence[Reference]) -> list[Reference]:
+        """Those that are not there. What is damaged is reported."""
+        not_there: list[Reference] = []
         for reference in page:
             store = self.get(reference.store)
             if store is None:
                 continue
             try:
                 self._one(store, reference)
+            except ObjectMissing:
+                not_there.append(reference)
             except HeadgateError as error:
                 self.give_up(reference.store, error)
+        return not_there
 
     def _one(self, store: Store, r: Reference) -> None:
         at = f"{r.name} ({r.digest.hex()}) "
-        try:
-            with store.open(r.digest) as stream:
-                size = stream.seek(0, os.SEEK_END)
-        except ObjectMissing:
-            text = at + f"is not in {r.store}"
-            self._findings.found("object_missing", text, entry=r.entry, uri=r.uri)
-            return
+        with store.open(r.digest) as stream:
+            size = stream.seek(0, os.SEEK_END)
         if size != r.size:
             text = at + f"has {size} bytes in {r.store}, not {r.size}"
             self._findings.found("object_damaged", text, entry=r.entry, uri=r.uri)
@@ -140,6 +148,30 @@ async def _anchor(db: Database, findings: Findings, uri: str, document: bytes) -
     elif there != chain:
         text = f"commit {pos} is not the one that was anchored in {uri}"
         findings.found("anchor_mismatch", text)
+
+
+async def _catalogs(db: Database, findings: Findings, stores: _Stores) -> None:
+    """The files beside the data are what the ledger makes of them."""
+    for place in await projection.stores(db):
+        store = stores.get(place.uri)
+        if store is None:
+            continue
+        try:
+            compared = await compare(db, place, store, runs=True)
+        except HeadgateError as error:
+            stores.give_up(place.uri, error)
+            continue
+        if compared is None:
+            findings.note(f"the catalog in {place.uri} is behind or being written: not compared")
+            continue
+        findings.count("catalog files", compared.files)
+        for code, names in (
+            ("catalog_file_missing", compared.missing),
+            ("catalog_file_differs", compared.differing),
+            ("catalog_file_stray", compared.stray),
+        ):
+            for name in names:
+                findings.found(code, f"{name} in {place.uri}")
 
 
 def _read(document: bytes) -> tuple[int, bytes] | None:

@@ -16,6 +16,9 @@ from headgate.telemetry.log import get_logger
 from . import events, hooks
 from .doors import Serving, ledger
 from .problem import Problem, Refusal, documented, refused
+from .stac import routes as stac
+from .stac.browsers import Browsers
+from .stac.pages import OPENAPI
 from .tokens import BEARER, allowed
 
 log = get_logger("headgate.serve")
@@ -26,7 +29,8 @@ def make_app(serving: Serving) -> FastAPI:
     app = FastAPI(
         title="Headgate",
         version=__version__,
-        description="Webhooks and pushes: acknowledged only once they are durable.",
+        description="Webhooks and pushes: acknowledged only once they are durable. And what is"
+        " published, as a STAC API.",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -39,6 +43,8 @@ def make_app(serving: Serving) -> FastAPI:
     app.add_exception_handler(Exception, _unforeseen)
     app.include_router(hooks.router)
     app.include_router(events.router)
+    app.include_router(stac.router)
+    app.add_middleware(Browsers, origins=serving.origins)
     _add_looks(app, serving)
     return app
 
@@ -79,10 +85,15 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         "/openapi.json",
         summary="This description",
         dependencies=[Depends(BEARER), Depends(allowed("read", here=True))],
+        response_class=_OpenApi,
         responses=by_token,
     )
     async def openapi() -> dict[str, Any]:
         return description(app)
+
+
+class _OpenApi(JSONResponse):
+    media_type = OPENAPI
 
 
 def description(app: FastAPI) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""The supervisor's child that answers webhooks and pushes. It has user code in it: validators."""
+"""The supervisor's child that answers webhooks and pushes, and serves the catalog.
+
+It has user code in it: validators.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ class ServingChild(Child):
             from .web import GuardedWeb
         except ImportError as error:
             raise ConfigError(
-                f"webhooks and pushes need a library that is not installed: {error.name}",
+                f"what is served needs a library that is not installed: {error.name}",
                 hint="in Headgate's checkout: pip install '.[serve]'",
             ) from error
 
@@ -48,6 +51,9 @@ class ServingChild(Child):
                     max_bytes=tuning.max_envelope_bytes,
                     rate_per_second=tuning.serve_rate,
                     metrics=metrics,
+                    url=tuning.serve_url,
+                    origins=[o.strip() for o in tuning.serve_origins.split(",") if o.strip()],
+                    local=tuning.local,
                 )
                 log.info("serving", url=address(listening), hooks=sorted(serving.hooks))
                 if not is_loopback(tuning.serve_host):

@@ -14,11 +14,12 @@ from headgate.errors import ConfigError, LedgerUnavailable, PipelineError, Unava
 from headgate.ledger.inbox import Registered
 from headgate.model.call import Call, Unproven, Vouched, Web
 from headgate.model.pipeline import Pipeline
-from headgate.model.ports import Pushed
+from headgate.model.ports import Pushed, Store
 from headgate.model.signal import OUTAGE, REQUESTS, emit
 from headgate.pg import Database
 from headgate.runtime import station
 from headgate.sources.webhook import Webhook
+from headgate.stores import Local, open_store
 from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
 
@@ -29,6 +30,8 @@ log = get_logger("headgate.serve")
 
 RETRY_AFTER_SECONDS = 5
 LEDGER_SECONDS = 20.0
+# Snapshots at once: of the connections to the ledger, some are left for calls to be taken in.
+READERS = 4
 # Many senders may stand behind one address, such as a proxy of ours.
 STRANGERS_TIMES = 10
 
@@ -54,6 +57,18 @@ class Serving:
     metrics: Metrics | None = None
     hooks: dict[str, Door] = field(default_factory=dict[str, Door])
     pushes: dict[str, list[Door]] = field(default_factory=dict[str, list[Door]])
+    url: str = ""
+    origins: tuple[str, ...] = ()
+    local: Local = field(default_factory=Local)
+    readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
+    downloads: int = 0
+    _stores: dict[str, Store] = field(default_factory=dict[str, Store])
+
+    def store(self, uri: str) -> Store:
+        """The store that a publication names."""
+        if uri not in self._stores:
+            self._stores[uri] = open_store(uri, self.local)
+        return self._stores[uri]
 
     def hook(self, pipeline: str) -> tuple[Door, Webhook]:
         """The webhook of a pipeline."""
@@ -102,6 +117,9 @@ async def open_doors(
     max_bytes: int,
     rate_per_second: float,
     metrics: Metrics | None = None,
+    url: str = "",
+    origins: Sequence[str] = (),
+    local: Local | None = None,
 ) -> Serving:
     """Make the pipelines known and learn which calls are for them. Raises `UsageError`."""
     station.check_sources(pipelines)
@@ -112,10 +130,13 @@ async def open_doors(
         Buckets(rate_per_second, 2 * rate_per_second),
         Buckets(STRANGERS_TIMES * rate_per_second, 2 * STRANGERS_TIMES * rate_per_second),
         metrics,
+        url=url,
+        origins=tuple(origins),
+        local=local or Local(),
     )
     for pipeline in pipelines:
         pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]
-        if not pushed:
+        if not pushed and pipeline.dataset is None:
             continue
         at = await station.register(db, pipeline)
         for source in pushed:

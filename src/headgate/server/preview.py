@@ -18,9 +18,9 @@ import orjson
 from headgate.errors import HeadgateError
 from headgate.ledger.request import Head
 from headgate.model.envelope import Envelope
+from headgate.model.mask import Masker
 from headgate.model.pipeline import Pipeline
 from headgate.stores import open_store
-from headgate.telemetry.mask import Masker
 
 from .rehearsal import checks, effects
 

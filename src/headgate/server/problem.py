@@ -34,6 +34,19 @@ PROBLEMS: Mapping[str, Kind] = {
     "unknown_pipeline": Kind(404, "No such webhook", "Declare it: sources=[hg.Webhook(...)]."),
     "unknown_provider": Kind(404, "No such push", "Declare it: sources=[hg.Push.gcs(...)]."),
     "unknown_request": Kind(404, "No such request", "This id was never used here."),
+    "unknown_collection": Kind(404, "No such collection", "See /stac/collections."),
+    "unknown_item": Kind(404, "No such item", "Search for it: /stac/search?ids=…"),
+    "unknown_asset": Kind(404, "No such file", "Follow the links of the item's assets."),
+    "asset_gone": Kind(
+        410, "These bytes are no longer kept", "Read the item again: it may have another version."
+    ),
+    "range_outside": Kind(416, "It has no such part", "Content-Range says how long it is."),
+    "search_refused": Kind(
+        400, "The search cannot be understood", "Correct the parameter that is named."
+    ),
+    "store_unavailable": Kind(
+        503, "The store is away: its bytes cannot be read now", "Ask again after Retry-After."
+    ),
     "bad_request": Kind(400, "The request cannot be understood", "Correct it and send it again."),
     "body_too_slow": Kind(408, "The body did not arrive in time", "Send it again, faster."),
     "body_too_large": Kind(413, "The body is too large", "Send less, or raise the limit here."),

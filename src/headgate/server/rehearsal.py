@@ -18,12 +18,14 @@ import orjson
 from headgate.errors import EffectRefused, SchemaError
 from headgate.ledger.run import in_thread
 from headgate.model.envelope import Envelope
+from headgate.model.facts import Check
 from headgate.model.identity import change_key
+from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline, RowsStep, Step
 from headgate.model.rows import Encoder
+from headgate.model.validation.outcomes import Outcomes
 from headgate.model.verdict import checking, describe
-from headgate.telemetry.mask import Masker
 
 STEP_SECONDS = 10.0
 ROWS_AT_MOST = 10_000
@@ -51,22 +53,33 @@ class _Run:
 
 async def checks(pipeline: Pipeline, envelope: Envelope) -> list[dict[str, Any]]:
     """What each validator says."""
-    masker = Masker(pipeline.mask)
-    return [await _check(pipeline, step, envelope, masker) for step in pipeline.validators]
+    said = Outcomes(Masker(pipeline.mask).text, everything=True)
+    for step in pipeline.validators:
+        try:
+            await _check(pipeline, step, envelope, said)
+        except Exception as error:
+            said.raised(step.name, error)
+        else:
+            said.ended(step.name)
+    return [_shown(check) for check in said.said]
 
 
-async def _check(
-    pipeline: Pipeline, step: Step, envelope: Envelope, masker: Masker
-) -> dict[str, Any]:
+async def _check(pipeline: Pipeline, step: Step, envelope: Envelope, said: Outcomes) -> None:
     def look() -> Any:
-        with checking(step.name):
-            return _call(pipeline, step, envelope, envelope.data or b"")
+        given = _call(pipeline, step, envelope, envelope.data or b"")
+        return given if step.is_async else said.take(step.name, given)
 
-    try:
-        await _in_time(step, look)
-    except Exception as error:
-        return {"check": step.name, "ok": False, "error": _words(error, masker)}
-    return {"check": step.name, "ok": True}
+    with checking(step.name):
+        given = await _in_time(step, look)
+        if step.is_async:
+            said.take(step.name, given)
+
+
+def _shown(check: Check) -> dict[str, Any]:
+    shown: dict[str, Any] = {"check": check.name, "ok": check.passed}
+    if check.examined is not None:
+        shown |= {"examined": check.examined, "failed": check.failed}
+    return shown if check.passed else {**shown, "reason": check.reason, "error": check.text}
 
 
 async def effects(

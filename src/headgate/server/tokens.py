@@ -23,21 +23,27 @@ def allowed(scope: str, *, here: bool = False) -> Callable[[Request], Awaitable[
     """A dependency: passes with a token of this scope, and from this machine if `here`."""
 
     async def check(request: Request) -> None:
-        given = request.headers.getlist("authorization")
-        if not given and here and is_here(request):
-            return
-        kind, _, token = (given[0] if len(given) == 1 else "").partition(" ")
-        if kind.lower() != "bearer" or not token:
-            raise Refusal("token_needed")
-        serving: Serving = request.app.state.serving
-        async with ledger():
-            holder = await tokens.holder(serving.db, token)
-        if holder is None:
-            raise Refusal("token_needed", "this token is unknown, revoked, or has ended")
-        if scope not in holder.scopes:
-            raise Refusal("token_scope", f"the scope {scope!r} is needed")
+        await vouched(request, scope, here=here)
 
     return check
+
+
+async def vouched(request: Request, scope: str, *, here: bool = False) -> bool:
+    """True with a token of this scope; False without one, from this machine if `here`."""
+    given = request.headers.getlist("authorization")
+    if not given and here and is_here(request):
+        return False
+    kind, _, token = (given[0] if len(given) == 1 else "").partition(" ")
+    if kind.lower() != "bearer" or not token:
+        raise Refusal("token_needed")
+    serving: Serving = request.app.state.serving
+    async with ledger():
+        holder = await tokens.holder(serving.db, token)
+    if holder is None:
+        raise Refusal("token_needed", "this token is unknown, revoked, or has ended")
+    if scope not in holder.scopes:
+        raise Refusal("token_scope", f"the scope {scope!r} is needed")
+    return True
 
 
 def is_here(request: Request) -> bool:

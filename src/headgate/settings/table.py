@@ -174,7 +174,8 @@ class Settings:
     )
     retention_days: int = setting(
         90,
-        "How long envelopes and journal stay in the ledger. Not less than `backfill_days`.",
+        "How long the past can be brought back: what was replaced or removed keeps its bytes for "
+        "so long, and envelopes and journal stay in the ledger. Not less than `backfill_days`.",
         whole(1, 36_500),
     )
     backfill_days: int = setting(90, "How far back a source may be read again.", whole(0, 36_500))
@@ -251,6 +252,22 @@ class Settings:
     )
     serve_rate: int = setting(
         500, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
+    )
+    serve_url: str = setting(
+        "",
+        "Where readers reach the STAC API, as in `https://data.example`, when something stands in "
+        "front of it. Its links begin with this.",
+        matching(r"(https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?)?", "an http:// or https:// address"),
+        shown="as the caller addressed us",
+    )
+    serve_origins: str = setting(
+        "",
+        "Whose pages may read the STAC API in a browser: origins separated by commas, as in "
+        "`https://browser.example`, or `*`.",
+        matching(
+            r"(\*|https?://[^\s/,]+(\s*,\s*https?://[^\s/,]+)*)?", "origins, or * for everyone's"
+        ),
+        shown="nobody's",
     )
     crash_at: str = setting(
         "",
@@ -331,7 +348,7 @@ def shown(name: str, value: object) -> str | float | bool:
     if isinstance(value, int | float):
         return value
     if name in DECLARED and DECLARED[name].secret:
-        from headgate.telemetry.mask import mask_url
+        from headgate.model.mask import mask_url
 
         return mask_url(str(value)) or (EMBEDDED if name == "database_url" else "")
     return str(value)

@@ -1,7 +1,7 @@
 """A store in a bucket of S3, Google Cloud Storage or Azure. Whole under its digest, or not there.
 
     <prefix>/staging/sha256/ab/abcd…   objects
-    <prefix>/ledger/anchor.json        named files, as `swap` writes them
+    <prefix>/ledger/anchor.json        named files, as `project` writes them
 
 An object is written to a spool on this machine first, so its digest and size are known before a
 byte travels. A small one goes in one request that only creates. A large one goes in parts, in
@@ -15,7 +15,8 @@ The clouds acknowledge a write when it is durable, and show it to every reader f
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from io import BufferedReader
@@ -30,7 +31,7 @@ from headgate.net.objects import list_pages
 from headgate.net.refusals import Kind, Refusal, explain
 
 from .cache import Cache, Local
-from .names import DIGEST, OBJECTS, checked_name, object_name
+from .names import DIGEST, OBJECTS, checked_name, counted, object_name
 from .read_on import ReadOn
 from .spool import FileSpool
 
@@ -44,6 +45,7 @@ PARTS_AT_ONCE = 4
 # S3 takes 10,000 parts of an object.
 PARTS_MAX = 9_000
 READ_BYTES = 1 << 20
+FILES_AT_ONCE = 32
 
 
 class CloudStore:
@@ -145,11 +147,50 @@ class CloudStore:
             return False
         return whole.digest() == digest
 
-    def swap(self, name: str, content: bytes) -> None:
-        """Replace the small named file: readers see the old one or the new one."""
-        key = self._key(checked_name(name, self.uri))
-        with self._doing(f"write {name}"):
-            self._bucket.client.put(key, content, use_multipart=False)
+    def project(self, files: Mapping[str, bytes]) -> None:
+        """Replace small named files, several at a time: readers see the old one or the new one."""
+        keys = {self._key(checked_name(name, self.uri)): body for name, body in files.items()}
+        if not keys:
+            return
+        client = self._bucket.client
+
+        def put(key: str) -> None:
+            client.put(key, keys[key], use_multipart=False)
+
+        with self._doing(f"write {counted(files)}"):
+            self._at_once(put, keys)
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Every named file below a folder, a page at a time."""
+        above = len(self._key(""))
+        with self._doing(f"list {folder}"):
+            for page in list_pages(self._bucket, self._key(checked_name(folder, self.uri))):
+                yield from (one["path"][above:] for one in page)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove named files. Harmless when they are gone."""
+        keys = [self._key(checked_name(name, self.uri)) for name in names]
+        if not keys:
+            return
+        client = self._bucket.client
+
+        def delete(key: str) -> None:
+            with suppress(FileNotFoundError):
+                client.delete(key)
+
+        with self._doing(f"remove {counted(keys)}"):
+            self._at_once(delete, keys)
+
+    def _at_once(self, do: Callable[[str], None], keys: Iterable[str]) -> None:
+        """Do it for each, several at a time; the first error ends it, once all under way ended."""
+        with ThreadPoolExecutor(FILES_AT_ONCE, "headgate-put") as threads:
+            waiting = [threads.submit(do, key) for key in keys]
+            try:
+                for one in waiting:
+                    one.result()
+            finally:
+                for one in waiting:
+                    one.cancel()
 
     def read(self, name: str) -> bytes | None:
         """The small named file, or None."""

@@ -2,7 +2,7 @@
 
     <root>/staging/sha256/ab/abcd…   objects, read-only
     <root>/staging/tmp/PID-RANDOM    spools
-    <root>/ledger/anchor.json        named files, as `swap` writes them
+    <root>/ledger/anchor.json        named files, as `project` writes them
 
 An object is written to its spool, synced, renamed to its digest, and its folder is synced. The name
 appears after the bytes are safe, so a crash or a full disk leaves an orphaned spool at worst.
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -22,14 +22,14 @@ from urllib.parse import quote_from_bytes
 from headgate.errors import ObjectMissing, UsageError
 from headgate.model.ports import Spool
 
+from .batch import remove_all, write_all
 from .durable import FOLDER_MODE, make_folders, sync_folder, unavailable
-from .names import DIGEST, OBJECTS, checked_name, object_name
+from .names import DIGEST, OBJECTS, checked_name, counted, object_name
 from .spool import FileSpool, remove_abandoned
 
 __all__ = ["FileSpool", "FileStore"]
 
 OBJECT_MODE = 0o440
-NAMED_MODE = 0o640
 _GONE = (FileNotFoundError, NotADirectoryError)
 
 
@@ -136,17 +136,35 @@ class FileStore:
         except OSError as error:
             raise unavailable(error, self.uri, f"read {digest.hex()}") from error
 
-    def swap(self, name: str, content: bytes) -> None:
-        """Replace the small named file atomically and durably."""
-        target = self._named(name)
-        spool = self.spool()
+    def project(self, files: Mapping[str, bytes]) -> None:
+        """Replace small named files, each atomically; all of them are durable when it returns."""
+        named = {self._named(name): content for name, content in files.items()}
+        if not named:
+            return
         try:
-            spool.write(content)
-            self._place(target, spool, NAMED_MODE)
+            self._make_durable(self._spools)
+            write_all(self.root, self._spools, named, self._durable)
         except OSError as error:
-            raise unavailable(error, self.uri, f"write {name}") from error
-        finally:
-            spool.discard()
+            raise unavailable(error, self.uri, f"write {counted(files)}") from error
+
+    def names(self, folder: str) -> Iterator[str]:
+        """Every named file below a folder."""
+        top = self._named(folder)
+        try:
+            for path, _, files in os.walk(top, onerror=_raise_unless_gone):
+                within = os.path.relpath(path, self.root)
+                for name in files:
+                    yield f"{within}/{name}"
+        except OSError as error:
+            raise unavailable(error, self.uri, f"list {folder}") from error
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove named files for good. Harmless when they are gone."""
+        named = [self._named(name) for name in names]
+        try:
+            remove_all(self.root, named)
+        except OSError as error:
+            raise unavailable(error, self.uri, f"remove {counted(named)}") from error
 
     def read(self, name: str) -> bytes | None:
         """The small named file, or None."""
@@ -178,17 +196,17 @@ class FileStore:
         except _GONE:
             return False
 
-    def _place(self, target: str, spool: FileSpool | None, mode: int = OBJECT_MODE) -> None:
+    def _place(self, target: str, spool: FileSpool | None) -> None:
         """Put the spool at `target` (None: it is there already) and sync every name above it."""
         folder = os.path.dirname(target)
         self._make_durable(folder)
         if spool is not None:
             try:
-                spool.become(target, mode)
+                spool.become(target, OBJECT_MODE)
             except FileNotFoundError:  # someone tidied the folder away
                 self._durable.clear()
                 self._make_durable(folder)
-                spool.become(target, mode)
+                spool.become(target, OBJECT_MODE)
             spool.release()
         # Also for an object that was there: who put it may have died before this line.
         sync_folder(folder)
@@ -219,3 +237,8 @@ def _names(folder: str) -> Iterator[str]:
                 yield entry.name
     except _GONE:
         return
+
+
+def _raise_unless_gone(error: OSError) -> None:
+    if not isinstance(error, _GONE):
+        raise error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from headgate.errors import UsageError
 
@@ -27,3 +28,8 @@ def checked_name(name: str, uri: str) -> str:
             hint='Use a relative name such as "ledger/anchor.json", outside of "staging/".',
         )
     return name
+
+
+def counted(names: Collection[str]) -> str:
+    """How an error names what was to be written or removed: the only name, or how many."""
+    return next(iter(names)) if len(names) == 1 else f"{len(names)} files"

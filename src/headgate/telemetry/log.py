@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
-from .mask import Masker, printable
+from headgate.model.mask import Masker, printable
 
 if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger

@@ -41,6 +41,14 @@ def keep_on(store: Store, seed: int) -> None:
         say(spool.digest.hex())
 
 
+def project_on(store: Store, _: int) -> None:
+    """Write the same sixty files again and again, and number each time that is done."""
+    for number in range(256):
+        content = bytes([number]) * 20_000
+        store.project({f"page/{n % 5}/{n}.json": content for n in range(60)})
+        say(str(number))
+
+
 def stream(store: Store, mebibytes: int) -> None:
     """Write, keep, check and read a large object; say how many MiB that took on top."""
     chunk = bytearray(MIB)
@@ -57,7 +65,7 @@ def stream(store: Store, mebibytes: int) -> None:
     say(str(grown // (1024 if sys.platform != "darwin" else MIB)))
 
 
-ACTS = {"half_write": half_write, "keep_on": keep_on, "stream": stream}
+ACTS = {"half_write": half_write, "keep_on": keep_on, "project_on": project_on, "stream": stream}
 
 
 def main() -> None:

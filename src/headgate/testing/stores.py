@@ -158,7 +158,7 @@ class StoreConformance:
         """Readers of a named file see the old content or the new one, never a mixture."""
         assert store.read("ledger/anchor.json") is None
         versions = {bytes([letter]) * 70_000 for letter in b"abcd"}
-        store.swap("ledger/anchor.json", b"a" * 70_000)
+        store.project({"ledger/anchor.json": b"a" * 70_000})
         done = Event()
 
         def read_on() -> int:
@@ -171,16 +171,45 @@ class StoreConformance:
         with ThreadPoolExecutor(2) as threads:
             readers = [threads.submit(read_on) for _ in range(2)]
             for content in sorted(versions) * 5:
-                store.swap("ledger/anchor.json", content)
+                store.project({"ledger/anchor.json": content})
             done.set()
             assert all(reader.result() for reader in readers)
         assert store.read("ledger/anchor.json") == b"d" * 70_000
         assert list(store.digests()) == []
 
+    def test_many_named_files_are_written_at_once(self, store: Store) -> None:
+        """A page of a catalog is one call: files in old folders and new ones, replaced or not."""
+        first = {f"stac/{n % 7}/{n}.json": b"%d" % n for n in range(200)}
+        store.project(first)
+        second = dict.fromkeys(list(first)[:50], b"again")
+        second |= {f"runs/{n}/qa.json": b"{}" for n in range(50)}
+        store.project(second)
+        store.project({})
+        for name, content in (first | second).items():
+            assert store.read(name) == content
+        assert sorted(store.names("stac")) == sorted(first)
+        assert sorted(store.names("runs/7")) == ["runs/7/qa.json"]
+        assert list(store.names("nowhere")) == []
+        assert list(store.digests()) == []
+        assert store.sweep(0) == 0
+
+    def test_removed_files_are_gone_and_their_neighbours_stay(self, store: Store) -> None:
+        """Removing names that are not there harms nothing, and a removed file can come back."""
+        store.project({"stac/a.json": b"a", "stac/b.json": b"b", "runs/1/qa.json": b"{}"})
+        store.remove(["stac/a.json", "stac/never.json", "runs/1/qa.json", "no/such/folder.json"])
+        store.remove([])
+        assert store.read("stac/a.json") is None
+        assert list(store.names("stac")) == ["stac/b.json"]
+        assert list(store.names("runs")) == []
+        store.project({"runs/1/qa.json": b"again"})
+        assert store.read("runs/1/qa.json") == b"again"
+
     def test_a_name_cannot_lead_out_of_the_store(self, store: Store) -> None:
         """Names that climb, are absolute or empty are refused, for writing and for reading."""
         for name in ("", "/etc/x", "../x", "a/../../x", "a//b", "a/", ".", "a/./b", "a\0b"):
-            raised(UsageError, lambda name=name: store.swap(name, b"x"))
+            raised(UsageError, lambda name=name: store.project({name: b"x"}))
+            raised(UsageError, lambda name=name: store.remove([name]))
+            raised(UsageError, lambda name=name: list(store.names(name)))
             raised(UsageError, lambda name=name: store.read(name))
 
     def test_eight_threads_keep_the_same_bytes(self, store: Store) -> None:
@@ -221,6 +250,21 @@ class StoreConformance:
         for digest in reported:
             assert store.check(bytes.fromhex(digest))
         assert all(map(store.check, store.digests()))
+
+    def test_files_said_to_be_written_survive_kill_9(self, store: Store) -> None:
+        """A writer of many files is killed at any moment: each is whole, and none went back."""
+        with self.process(store, "project_on") as (child, lines):
+            reported = max(int(next(lines)) for _ in range(5))
+            child.kill()
+        names = list(store.names("page"))
+        assert len(names) == 60
+        for name in names:
+            content = store.read(name) or b""
+            assert len(content) == 20_000
+            assert len(set(content)) == 1
+            assert content[0] >= reported
+        store.sweep(0)
+        assert store.sweep(0) == 0
 
     def test_a_large_object_needs_little_memory(self, store: Store) -> None:
         """It is spooled, kept, checked and read in parts, never held as a whole."""

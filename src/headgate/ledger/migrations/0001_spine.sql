@@ -27,16 +27,20 @@ CREATE TABLE headgate.pipeline (
     store      smallint NOT NULL REFERENCES headgate.store,
     created_at timestamptz NOT NULL DEFAULT clock_timestamp());
 
--- What code ran: evidence, and no part of any key. A deploy re-runs nothing.
+-- What code ran: evidence, and no part of any key. A deploy re-runs nothing. To declare something else is
+-- another deployment: records tell what a pipeline declared when it ran. The one that was registered last
+-- holds, also when it is an older one that was brought back.
 CREATE TABLE headgate.deployment (
-    id         int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    pipeline   smallint NOT NULL REFERENCES headgate.pipeline,
-    version    text NOT NULL,
-    code       bytea NOT NULL,
-    params     bytea NOT NULL,
-    declared   jsonb NOT NULL,
-    first_seen timestamptz NOT NULL DEFAULT clock_timestamp(),
-    UNIQUE (pipeline, version, code, params));
+    id            int GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    pipeline      smallint NOT NULL REFERENCES headgate.pipeline,
+    version       text NOT NULL,
+    code          bytea NOT NULL,
+    params        bytea NOT NULL,
+    declared      jsonb NOT NULL,
+    first_seen    timestamptz NOT NULL DEFAULT clock_timestamp(),
+    registered_at timestamptz NOT NULL DEFAULT clock_timestamp());
+CREATE UNIQUE INDEX deployment_declared
+    ON headgate.deployment (pipeline, version, code, params, md5(declared::text));
 
 -- The lease belongs to the worker, not to the entry: one heartbeat however much it holds.
 CREATE TABLE headgate.worker (
@@ -52,6 +56,8 @@ CREATE TABLE headgate.worker (
 CREATE INDEX worker_alive ON headgate.worker (alive_until) WHERE buried_at IS NULL;
 
 -- What arrived, once per key. Never updated and never deleted: the row is its own tombstone.
+-- A revert arrives too: `reverts` is the publication it takes back, `restores` the one whose state it
+-- brings back; null there: nothing was published before.
 CREATE TABLE headgate.entry (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_time  timestamptz NOT NULL,
@@ -64,7 +70,10 @@ CREATE TABLE headgate.entry (
     sequence    text COLLATE "C",
     envelope    bytea NOT NULL,
     data        bytea,
+    reverts     bigint,
+    restores    bigint CHECK (restores IS NULL OR reverts IS NOT NULL),
     UNIQUE (pipeline, key));
+CREATE INDEX entry_reverts ON headgate.entry (reverts) WHERE reverts IS NOT NULL;
 ALTER TABLE headgate.entry ALTER COLUMN envelope SET STORAGE EXTERNAL;
 
 -- What is still to be done. Only live work is here, so the table stays small.

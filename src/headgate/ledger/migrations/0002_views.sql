@@ -44,7 +44,8 @@ LEFT JOIN LATERAL (
 
 -- S1's record of a change, with `status_v0` in the words of S0. What was skipped had nothing to do
 -- and is done: finalized. The steps between pending and finalized never rest, so nobody sees them here.
--- delta_manifest_ref and prov_ref are empty until publications carry delta manifests and provenance.
+-- delta_manifest_ref and prov_ref say where the files are, of what was published or given up under a
+-- dataset, once the projection has come by.
 CREATE VIEW headgate.wal AS
 SELECT encode(sha256(convert_to('headgate:wal:1:' || s.pipeline || ':', 'UTF8') || s.change_key), 'hex') AS wal_id,
        s.key AS idempotency_key,
@@ -59,15 +60,22 @@ SELECT encode(sha256(convert_to('headgate:wal:1:' || s.pipeline || ':', 'UTF8') 
        s.uri AS source_uri,
        convert_from(e.envelope, 'UTF8')::json ->> 'version_hint' AS version_hint,
        'sha256:' || encode(u.content, 'hex') AS checksum_sha256,
-       NULL::text AS delta_manifest_ref, NULL::text AS prov_ref,
+       CASE WHEN u.published THEN r.store || '/runs/' || r.run || '/delta_manifest.json' END AS delta_manifest_ref,
+       r.store || '/prov/' || r.run || '.prov.jsonld' AS prov_ref,
        s.entry, s.pipeline, s.change_key
 FROM headgate.entry_state s
 JOIN headgate.entry e ON e.id = s.entry
 LEFT JOIN LATERAL (
-    SELECT coalesce(u.content, q.content) AS content
+    SELECT coalesce(u.content, q.content) AS content, coalesce(u.deployment, q.deployment) AS deployment,
+           u.entry IS NOT NULL AS published
     FROM (SELECT 1) one
     LEFT JOIN headgate.publication u ON u.entry = s.entry
-    LEFT JOIN headgate.quarantine q ON q.entry = s.entry LIMIT 1) u ON true;
+    LEFT JOIN headgate.quarantine q ON q.entry = s.entry LIMIT 1) u ON true
+LEFT JOIN LATERAL (
+    SELECT rtrim(t.uri, '/') AS store, s.entry || '-' || s.fence AS run
+    FROM headgate.deployment d
+    JOIN headgate.pipeline p ON p.id = e.pipeline JOIN headgate.store t ON t.id = p.store
+    WHERE d.id = u.deployment AND jsonb_typeof(d.declared -> 'dataset') = 'object' LIMIT 1) r ON true;
 
 -- Who handled which event. A key never expires: its row is its own tombstone.
 CREATE VIEW headgate.processed_events AS
@@ -121,21 +129,23 @@ LEFT JOIN LATERAL (
     FROM headgate.quarantine q LEFT JOIN headgate.deployment d ON d.id = q.deployment
     WHERE q.entry = s.entry LIMIT 1) q ON true;
 
--- What was rolled back, by journal pointer: attempts that failed for good, and what an operator
--- decided not to do (with who and why).
+-- What was rolled back, by journal pointer: attempts that failed for good, what an operator decided not
+-- to do, and what was reverted (with who and why).
 CREATE VIEW headgate.rollback_registry AS
 SELECT j.batch || '/' || j.n AS wal_pointer, c.pos AS commit,
        j.entry, p.name AS pipeline, encode(e.key, 'hex') AS idempotency_key, e.uri AS source_uri,
-       CASE WHEN j.outcome = 'quarantined' THEN 'attempt' ELSE 'discard' END AS kind,
+       CASE j.outcome WHEN 'quarantined' THEN 'attempt' WHEN 'finalized' THEN 'revert'
+                      ELSE 'discard' END AS kind,
        j.reason, convert_from(j.doc, 'UTF8')::json ->> 'error' AS error,
        j.at AS rolled_back_at, a.actor, a.because,
-       e.key AS change_key
+       e.key AS change_key, e.reverts
 FROM headgate.journal j
 JOIN headgate.entry e ON e.id = j.entry
 JOIN headgate.pipeline p ON p.id = e.pipeline
 LEFT JOIN headgate.commit c ON c.batch = j.batch
 LEFT JOIN LATERAL (
     SELECT a.actor, a.because FROM headgate.action a
-    WHERE j.outcome = 'rolled_back' AND a.entry = j.entry AND a.verb = 'discard'
+    WHERE a.entry = j.entry
+      AND a.verb = CASE j.outcome WHEN 'rolled_back' THEN 'discard' WHEN 'finalized' THEN 'revert' END
     ORDER BY a.id DESC LIMIT 1) a ON true
-WHERE j.outcome IN ('quarantined', 'rolled_back');
+WHERE j.outcome IN ('quarantined', 'rolled_back') OR (j.outcome = 'finalized' AND e.reverts IS NOT NULL);

@@ -234,5 +234,5 @@ def _about(pipeline: Pipeline, uris: Sequence[Sequence[str]]) -> dict[str, Any]:
         "name": pipeline.name,
         "owns": all(owned),
         "tables": [r.table.label for r in pipeline.row_steps],
-        "handlers": sum(map(len, handlers)),
+        "handlers": sum(map(len, handlers)) + (pipeline.item_step is not None),
     }

@@ -33,6 +33,7 @@ def prepare(pipeline: Pipeline, failing: Failing, marks: Path, folder: Path, tel
         *pipeline.validators,
         *(r.step for r in pipeline.row_steps),
         *pipeline.transforms,
+        *([] if pipeline.item_step is None else [pipeline.item_step.step]),
         *(a.step for a in pipeline.applies),
     ]
     last = steps[-1] if steps else None
@@ -47,6 +48,8 @@ def prepare(pipeline: Pipeline, failing: Failing, marks: Path, folder: Path, tel
     pipeline.validators[:] = [wrapped(s, 2) for s in pipeline.validators]
     pipeline.row_steps[:] = [replace(r, step=wrapped(r.step, 2)) for r in pipeline.row_steps]
     pipeline.transforms[:] = [wrapped(s, 2) for s in pipeline.transforms]
+    if (item := pipeline.item_step) is not None:
+        pipeline.item_step = replace(item, step=wrapped(item.step, 3))
     pipeline.applies[:] = [replace(a, step=wrapped(a.step, 3)) for a in pipeline.applies]
 
 

@@ -75,6 +75,8 @@ class Eye:
         pipeline.validators = [self._watched(s, 2) for s in pipeline.validators]
         pipeline.row_steps = [replace(r, step=self._watched(r.step, 2)) for r in pipeline.row_steps]
         pipeline.transforms = [self._watched(s, 2) for s in pipeline.transforms]
+        if (item := pipeline.item_step) is not None:
+            pipeline.item_step = replace(item, step=self._watched(item.step, 3))
         pipeline.applies = [replace(a, step=self._watched(a.step, 3)) for a in pipeline.applies]
 
     def _watched(self, step: Step, takes: int) -> Step:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headgate.telemetry.mask import printable
+from headgate.model.mask import printable
 
 from .finding import Finding
 from .fixes import fix, title

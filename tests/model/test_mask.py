@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.telemetry.mask import MASK, Masker, is_secret, mask, mask_text, preview
+from headgate.model.mask import MASK, Masker, is_secret, mask, mask_text, preview
 
 SECRET = st.text(ascii_letters + digits + "-_.~", min_size=12, max_size=60).map(lambda s: f"Zq7{s}")
 NAMES = (

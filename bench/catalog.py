@@ -1,0 +1,146 @@
+"""The catalog: what it costs to have one, and how fast it is made again from nothing.
+
+Its cost is the throughput of small files with everything on (items, provenance, the files of every
+run, all of them durable beside the data) as a share of the same without a dataset. The clock stops
+when the last file is written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from time import perf_counter, time
+
+import headgate as hg
+from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
+from headgate.pg import Database, migrate
+from headgate.runtime import inline, loop, station
+from headgate.runtime.rebuild import rebuild
+from headgate.runtime.tuning import Tuning
+from headgate.runtime.work import Worker
+
+from . import processes
+from .files import row, through, write_small
+from .gate import LEFT, LOOK_SECONDS, TIMEOUT_SECONDS, set_as_up_does
+from .job import Count
+from .processes import Failed, Report, Together
+from .result import Figure, Row
+from .server import Place
+
+ITEMS = 100_000
+AT_ONCE = 1000
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+async def _take_in(url: str, folder: Path, dataset: str | None) -> Report:
+    """Take in a folder; until every file is published and, where there is a catalog, in it."""
+    pipeline = hg.Pipeline(
+        "files",
+        sources=[hg.Directory(folder / "incoming", settle=0, every=0.5)],
+        store=str(folder / "lake"),
+        dataset=dataset,
+    )
+    async with await Database.open(url) as db:
+        await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
+        set_as_up_does()
+        began = time()
+        await inline.run(db, [pipeline], Tuning(), until_idle=True)
+        last = "SELECT extract(epoch FROM max(at))::float8 FROM headgate.commit"
+        if dataset is not None:
+            last = "SELECT extract(epoch FROM max(moved_at))::float8 FROM headgate.projection"
+        ended: float = await db.fetchval(last)
+    return {"seconds": ended - began}
+
+
+def take_in(together: Together, url: str, folder: Path, dataset: str | None) -> Report:
+    """A process that takes in a folder and ends."""
+    together.begin()
+    return loop.run(lambda: _take_in(url, folder, dataset))
+
+
+def cost(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
+    """Small files with a catalog beside the same without."""
+
+    def once(dataset: str | None) -> tuple[float, Count]:
+        report, counted = through(
+            place, lambda f: write_small(f / "incoming", n), n, partial(take_in_as, dataset)
+        )
+        return report["seconds"], counted
+
+    runs: list[tuple[float, float, Count]] = []
+    before, _ = once(None)
+    for _ in range(reps):
+        seconds, counted = once("files")
+        after, _ = once(None)
+        runs.append((seconds, (before + after) / 2, counted))
+        before = after
+    how = f"{n} files of 8 KiB from a folder with everything catalogued, beside the same without"
+    return [row("catalog", how, n, runs)], []
+
+
+def take_in_as(dataset: str | None, url: str, folder: Path) -> Report:
+    """The same in a process of its own."""
+    mains: dict[str, tuple[processes.Main, tuple[object, ...]]] = {
+        "files": (take_in, (url, folder, dataset))
+    }
+    return processes.run(mains, TIMEOUT_SECONDS)["files"]
+
+
+def _pipeline(folder: Path) -> hg.Pipeline:
+    return hg.Pipeline("items", store=str(folder / "lake"), dataset="items")
+
+
+def _envelope(n: int) -> hg.Envelope:
+    return hg.Envelope(
+        event_id=f"e-{n}",
+        source="bench",
+        provider="webhook",
+        detector="event",
+        kind="created",
+        uri=f"bench://items/{n:06d}.json",
+        event_time=WHEN,
+        received_at=WHEN,
+        data=b'{"n": %d}' % n,
+    )
+
+
+async def publish(db: Database, pipeline: hg.Pipeline, n: int) -> None:
+    """Publish n items without writing a file of theirs."""
+    at = await station.register(db, pipeline)
+    for first in range(0, n, AT_ONCE):
+        some = [_envelope(k) for k in range(first, min(first + AT_ONCE, n))]
+        await inbox.receive(db, at, "bench", some)
+    worker = Worker(db, await station.paths(db, [pipeline], Tuning()), Tuning(), name="bench")
+    working = asyncio.create_task(worker.run())
+    while await db.fetchval(LEFT):
+        if working.done():
+            raise Failed("catalog_rebuild: the worker stopped before its work was done")
+        await asyncio.sleep(LOOK_SECONDS)
+    worker.stop()
+    await working
+
+
+async def _rebuild(url: str, folder: Path, n: int) -> float:
+    async with await Database.open(url) as db:
+        await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
+        await publish(db, _pipeline(folder), n)
+        await db.execute("ANALYZE; CHECKPOINT")
+        began = perf_counter()
+        (told,) = await rebuild(db, Tuning())
+        seconds = perf_counter() - began
+    if told.items != n:
+        raise Failed(f"catalog_rebuild: {told.items} items of {n}")
+    return seconds
+
+
+def rebuilt(place: Place, n: int) -> list[Figure]:
+    """Everything of n items made again from nothing."""
+    folder = place.folder / "catalog"
+    url = loop.run(place.fresh)
+    seconds = loop.run(lambda: _rebuild(url, folder, n))
+    shutil.rmtree(folder, ignore_errors=True)
+    how = f"{n} items: STAC, DCAT and PROV from an empty folder, durable"
+    return [Figure("catalog_rebuild", round(seconds / n * 1e6), "µs", how)]

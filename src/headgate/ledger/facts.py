@@ -1,0 +1,142 @@
+"""Facts, read from the ledger: journal lines with the rows they point to (`model/facts.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from headgate.model.envelope import Envelope
+from headgate.model.facts import Check, Facts, File, Item, Version, media_type, run_name
+from headgate.pg import Database, Link, Record, queries
+
+Q = queries.load(__file__)
+
+
+async def of_entry(db: Database, entry: int) -> list[Facts]:
+    """How every attempt at an entry ended, the oldest first. Empty when there was none."""
+    return await _read(db, Q.of_entry, entry)
+
+
+async def of_publications(db: Database | Link, entries: Sequence[int]) -> list[Facts]:
+    """What these entries published, in the order in which that was committed."""
+    return await _read(db, Q.of_publications, list(entries))
+
+
+async def page(db: Database | Link, pipelines: Sequence[int], after: int, upto: int) -> list[Facts]:
+    """What these pipelines published or gave up in the commits after `after`, up to `upto`."""
+    return await _read(db, Q.page, after, upto, list(pipelines))
+
+
+async def heads(db: Database, pipeline: int, after: int, limit: int) -> list[Facts]:
+    """What readers see now of a pipeline, by entry, a page at a time; removals included."""
+    return await _read(db, Q.heads, pipeline, after, limit)
+
+
+async def _read(db: Database | Link, sql: str, *args: Any) -> list[Facts]:
+    ledger = str(await db.fetchval("SELECT id FROM headgate.identity"))
+    return [_facts(ledger, row) for row in await db.fetch(sql, *args)]
+
+
+def _facts(ledger: str, r: Record) -> Facts:
+    doc: dict[str, Any] = orjson.loads(r["doc"]) if r["doc"] else {}
+    envelope = Envelope.restore(
+        r["envelope"],
+        uri=r["uri"],
+        event_time=r["event_time"],
+        received_at=r["received_at"],
+        sequence=r["sequence"],
+        key=r["key"],
+        data=None,
+    )
+    content = r["content"].hex() if r["content"] is not None else doc.get("content")
+    declared: dict[str, Any] = orjson.loads(r["declared"]) if r["declared"] else {}
+    return Facts(
+        ledger=ledger,
+        store=r["store"],
+        pipeline=r["pipeline"],
+        pipeline_version=r["pipeline_version"] or "",
+        code=_hex(r["code"]) or "",
+        params=_hex(r["params"]) or "",
+        declared=declared,
+        entry=r["entry"],
+        fence=r["fence"],
+        attempt=r["attempt"],
+        outcome=r["outcome"],
+        reason=r["reason"],
+        at=r["at"],
+        steps=steps(r["steps"]),
+        position=r["pos"] or 0,
+        pointer=f"{r['batch']}/{r['n']}",
+        worker=r["worker"],
+        key=r["key"].hex(),
+        envelope=envelope,
+        content=content,
+        effect=_hex(r["effect"]),
+        version=None if r["version"] is None else _version(r, doc, envelope),
+        before=None if r["b_version"] is None else _before(r),
+        successor=None if r["successor"] is None else _successor(r),
+        checks=tuple(Check(**c) for c in doc.get("checks", ())),
+        item=None if "item" not in doc else Item.restore(doc["item"]),
+        error=doc.get("error"),
+        error_class=doc.get("class"),
+        reverts=r["reverts"],
+        restores=r["restores"],
+        because=r["because"],
+        actor=r["actor"],
+    )
+
+
+def _version(r: Record, doc: dict[str, Any], envelope: Envelope) -> Version:
+    return Version(
+        entry=r["entry"],
+        run=run_name(r["entry"], r["fence"]),
+        number=r["version"],
+        content=r["content"].hex(),
+        size=doc.get("size", r["inline_size"]),
+        media_type=media_type(envelope.uri, envelope.content_type),
+        artifacts=_files(r["artifacts"]),
+        rows=doc.get("rows") or {},
+        removed=r["removed"],
+        retired=doc.get("retired", False),
+        # A removal brings no bytes: what stays readable are those of the version before.
+        inline=(r["b_inline_size"] if r["removed"] else r["inline_size"]) is not None,
+    )
+
+
+def _before(r: Record) -> Version:
+    doc: dict[str, Any] = orjson.loads(r["b_doc"]) if r["b_doc"] else {}
+    said: dict[str, Any] = orjson.loads(r["b_envelope"])
+    return Version(
+        entry=r["predecessor"],
+        run=run_name(r["predecessor"], r["b_fence"]),
+        number=r["b_version"],
+        content=r["b_content"].hex(),
+        size=doc.get("size", r["b_inline_size"]),
+        media_type=media_type(r["b_uri"], said.get("content_type")),
+        artifacts=_files(r["b_artifacts"]),
+        rows=doc.get("rows") or {},
+        removed=r["b_removed"],
+        retired=doc.get("retired", False),
+        inline=r["b_inline_size"] is not None,
+    )
+
+
+def _successor(r: Record) -> tuple[int, str]:
+    return r["successor"], run_name(r["successor"], r["z_fence"])
+
+
+def steps(text: str) -> tuple[tuple[str, int | None], ...]:
+    """The steps of a journal line: names, with milliseconds since the claim if they are known."""
+    parted = (step.partition(":") for step in text.split())
+    return tuple((name, int(ms) if ms else None) for name, _, ms in parted)
+
+
+def _files(artifacts: str | None) -> tuple[File, ...]:
+    made: list[dict[str, Any]] = orjson.loads(artifacts) if artifacts else []
+    return tuple(File(a["name"], a["digest"], a["size"], a["media_type"]) for a in made)
+
+
+def _hex(value: bytes | None) -> str | None:
+    return None if value is None else value.hex()

@@ -1,0 +1,233 @@
+"""Facts: everything that is told about how one attempt ended.
+
+The journal line of an attempt, with the rows it points to, is written in one transaction and never
+changed. Facts are that line, read. Every record (STAC, DCAT, PROV, OpenLineage, the delta manifest,
+the files of a run) is a pure rendering of facts, so records cannot disagree with the ledger or with
+one another, and can be made again at any time, to the byte.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from typing import Any, Literal, cast
+
+from msgspec import structs
+
+from .dataset import Dataset
+from .envelope import Envelope
+from .mask import mask, mask_uri
+from .output import output
+
+Outcome = Literal["finalized", "skipped", "quarantined", "waiting", "received", "fenced"]
+BYTES = "application/octet-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """Bytes that readers can have: a name, and what they are. `digest` is SHA-256, in hex."""
+
+    name: str
+    digest: str
+    size: int | None
+    media_type: str = BYTES
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What one check of an object said. `examined` and `failed` count rows, where it counts any."""
+
+    name: str
+    passed: bool
+    kind: str = "python"
+    reason: str | None = None
+    text: str | None = None
+    examined: int | None = None
+    failed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A publication as a catalog shows it. Geometry is GeoJSON, or None where there is no place.
+
+    `bbox` is west, south, east, north; west is greater than east where it crosses the antimeridian.
+    `properties`, `assets`, `links` and `extensions` are what a handler added; the rest is found.
+    An asset with the name of a file of the publication adds to what is said of that file.
+    """
+
+    id: str
+    collection: str
+    start: datetime
+    end: datetime
+    geometry: Mapping[str, Any] | None = None
+    bbox: tuple[float, ...] | None = None
+    properties: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    assets: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    links: tuple[Mapping[str, Any], ...] = ()
+    extensions: tuple[str, ...] = ()
+
+    def document(self) -> dict[str, Any]:
+        """As the journal keeps it, without what goes without saying."""
+        said: dict[str, Any] = {
+            "id": self.id,
+            "collection": self.collection,
+            "start": self.start.isoformat(),
+            "end": self.end.isoformat(),
+        }
+        for name in _ADDED:
+            if value := getattr(self, name):
+                said[name] = value
+        return said
+
+    @classmethod
+    def restore(cls, document: Mapping[str, Any]) -> Item:
+        """The inverse of `document`."""
+        given: dict[str, Any] = {
+            **document,
+            "start": datetime.fromisoformat(document["start"]),
+            "end": datetime.fromisoformat(document["end"]),
+        }
+        for name in ("bbox", "links", "extensions"):
+            if name in given:
+                given[name] = tuple(given[name])
+        return cls(**given)
+
+
+_ADDED = ("geometry", "bbox", "properties", "assets", "links", "extensions")
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of what a uri stands for: the object as it came, and what was made of it.
+
+    `entry` is its publication's number, `run` the attempt that published it. `removed` says that
+    the source took the object away; `retired`, that what was published stays readable all the same.
+    `inline` says that the object came inside its message: the ledger has its bytes, not the store.
+    """
+
+    entry: int
+    run: str
+    number: int
+    content: str
+    size: int | None
+    media_type: str
+    artifacts: tuple[File, ...] = ()
+    rows: Mapping[str, int] = field(default_factory=dict[str, int])
+    removed: bool = False
+    retired: bool = False
+    inline: bool = False
+
+    @property
+    def files(self) -> tuple[File, ...]:
+        """What readers can have of it: the object itself, as `data`, and its artifacts."""
+        if self.removed and not self.retired:
+            return ()
+        return (File("data", self.content, self.size, self.media_type), *self.artifacts)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """How one attempt at one entry ended. Digests and keys are hex; times have a zone."""
+
+    ledger: str
+    store: str
+    pipeline: str
+    pipeline_version: str
+    code: str
+    params: str
+    declared: Mapping[str, Any]
+    entry: int
+    fence: int
+    attempt: int
+    outcome: Outcome
+    reason: str | None
+    at: datetime
+    steps: tuple[tuple[str, int | None], ...]
+    position: int
+    pointer: str
+    worker: str | None
+    key: str
+    envelope: Envelope
+    content: str | None = None
+    effect: str | None = None
+    version: Version | None = None  # what it published
+    before: Version | None = None  # what that replaced
+    successor: tuple[int, str] | None = None  # what replaced it since: entry, run
+    checks: tuple[Check, ...] = ()
+    item: Item | None = None
+    error: str | None = None
+    error_class: str | None = None
+    reverts: int | None = None  # the publication that this one takes back …
+    restores: int | None = None  # … and the one whose state it brings back; None: nothing was there
+    because: str | None = None
+    actor: str | None = None
+
+    @property
+    def run(self) -> str:
+        """The run's name: one attempt of one entry."""
+        return run_name(self.entry, self.fence)
+
+    @cached_property
+    def run_uuid(self) -> uuid.UUID:
+        """The same run for those who want a UUID; it is the same each time it is asked for."""
+        return uuid.uuid5(uuid.UUID(self.ledger), self.run)
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        """The dataset it belongs to, if its pipeline has one."""
+        declared = self.declared.get("dataset")
+        return None if declared is None else Dataset.restore(declared)
+
+    @cached_property
+    def shown(self) -> Mapping[str, Any]:
+        """What came, as records show it: without its bytes, and without what must not be read."""
+        told = self.envelope
+        bare = structs.replace(
+            told,
+            data=None,
+            event_time=told.event_time.astimezone(UTC),
+            received_at=told.received_at.astimezone(UTC),
+        )
+        return {**cast("dict[str, Any]", mask(output(bare))), "uri": mask_uri(told.uri)}
+
+    @property
+    def started_at(self) -> datetime:
+        """When the attempt was claimed."""
+        last = next((ms for _, ms in reversed(self.steps) if ms is not None), 0)
+        return self.at - timedelta(milliseconds=last)
+
+
+def run_name(entry: int, fence: int) -> str:
+    """The name of one attempt, as in `runs/12-1/`."""
+    return f"{entry}-{fence}"
+
+
+def media_type(uri: str, content_type: str | None) -> str:
+    """What an object is: as its source says, else by the ending of its name."""
+    said = (content_type or "").strip().lower()
+    return said if said and said != BYTES else TYPES.get(ending(uri), BYTES)
+
+
+# A table of our own: Python's depends on the machine, and records must not.
+TYPES = {
+    ".csv": "text/csv",
+    ".geojson": "application/geo+json",
+    ".json": "application/json",
+    ".ndjson": "application/x-ndjson",
+    ".geoparquet": "application/vnd.apache.parquet",
+    ".parquet": "application/vnd.apache.parquet",
+    ".tif": "image/tiff; application=geotiff",
+    ".tiff": "image/tiff; application=geotiff",
+    ".txt": "text/plain",
+    ".xml": "application/xml",
+    ".zip": "application/zip",
+}
+
+
+def ending(uri: str) -> str:
+    """The ending of an object's name, in small letters, as in `.csv`; empty when it has none."""
+    name = uri.rpartition("/")[2].partition("?")[0].lower()
+    return f".{name.rpartition('.')[2]}" if "." in name else ""
