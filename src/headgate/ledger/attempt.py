@@ -209,12 +209,13 @@ class Attempt:
                 facts["content"] = self.keepable.hex()
         outcome, last = end
         steps = self.steps + last.replace("?", str(int((monotonic() - self.began) * 1000)))
-        doc, shown = kept_json(facts) if facts else None, None
-        if end is _FINALIZED:
-            if (p := self.publication) is not None:
-                shown = published(p.content, p.effect, p.artifacts, p.removed)
-            if doc is None and self.counts:
-                doc = _counted(*self.counts.items())
+        doc = shown = None
+        if end is _FINALIZED and (p := self.publication) is not None:
+            shown = published(p.content, p.effect, p.artifacts, p.removed)
+        if self.counts and facts is not None and facts == {"rows": self.counts}:
+            doc = _counted(*self.counts.items())
+        elif facts:
+            doc = kept_json(facts)
         return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
 
     def _ending(
