@@ -156,6 +156,9 @@ async def _catalogs(db: Database, findings: Findings, stores: _Stores) -> None:
         store = stores.get(place.uri)
         if store is None:
             continue
+        if place.moved_at is None:
+            findings.note(f"no catalog was written to {place.uri} yet: nothing to compare")
+            continue
         try:
             compared = await compare(db, place, store, runs=True)
         except HeadgateError as error:
