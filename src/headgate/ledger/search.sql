@@ -148,4 +148,4 @@ BEGIN
                ORDER BY p.entry)
     FROM first f;
 END $$ SET plan_cache_mode = force_custom_plan SET enable_seqscan = off SET enable_bitmapscan = off
-   SET enable_sort = off SET enable_hashagg = off;
+   SET enable_sort = off SET enable_incremental_sort = off SET enable_hashagg = off;
