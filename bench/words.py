@@ -30,6 +30,10 @@ FIGURES = {
     ),
     "one_process_latency_p99": ("one process, 99 % are quicker than", "latency"),
     "large_file_peak": ("memory for a file of 1 GiB, at its peak", "large_file"),
+    "catalog_publishing": (
+        "publishing files of 8 KiB while a catalog is written, as a share",
+        "catalog",
+    ),
     "catalog_rebuild": ("a catalog of 100,000 items made anew, for each", "catalog_rebuild"),
     "parse": ("reading a record of an S3 notification", "parse"),
     "parse_general": ("the same, with its names in another order", "parse"),

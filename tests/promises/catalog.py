@@ -308,6 +308,26 @@ async def test_a_new_title_is_written_without_a_new_publication(world: World) ->
     await asyncio.gather(running, return_exceptions=True)
 
 
+async def test_the_wal_says_where_the_files_are(world: World) -> None:
+    """A tool that reads the view `wal` finds the delta manifest and the provenance in the store."""
+    p = soil(world)
+    await world.receive(p, change("a", b"1"), change("bad", b"poison"))
+    await world.receive(world.pipeline("plain"), change("b", b"1"))
+    await world.run(p, world.pipeline("plain"))
+    told = await world.rows(
+        "SELECT pipeline, status, delta_manifest_ref, prov_ref FROM headgate.wal ORDER BY entry"
+    )
+    store = f"file://{world.lake}"
+    assert sorted(told) == [
+        ("plain", "finalized", None, None),
+        ("soil", "failed", None, f"{store}/prov/2-1.prov.jsonld"),
+        ("soil", "finalized", f"{store}/runs/1-1/delta_manifest.json",
+         f"{store}/prov/1-1.prov.jsonld"),
+    ]  # fmt: skip
+    refs = [ref for row in told for ref in row[2:] if ref is not None]
+    assert all(Path(ref.removeprefix("file://")).is_file() for ref in refs)
+
+
 async def test_a_pipeline_without_a_dataset_leaves_no_files(world: World) -> None:
     """Nobody has a catalog who did not ask for one; not even next to one who did."""
     plain, p = world.pipeline("plain"), soil(world)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -123,6 +124,8 @@ def _rebuild(
     from headgate.runtime.loop import run
     from headgate.stores import open_store
 
+    # The thread that writes lets go for every file, and wants to go on soon.
+    sys.setswitchinterval(0.001)
     with show.console(err=True).status("Reading the ledger…") as status:
 
         def progress(done: int, of: int) -> None:

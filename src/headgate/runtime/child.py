@@ -124,6 +124,8 @@ class Child:
                 task.result()
 
     async def _project(self) -> None:
+        # The thread that writes lets go for every file, and wants to go on soon.
+        sys.setswitchinterval(0.001)
         async with connected(self.job.ledger, connections=4) as db:
             projector = Projector(db, self.job.tuning, self.job.pipelines)
 

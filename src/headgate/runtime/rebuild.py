@@ -24,7 +24,7 @@ from headgate.pg import Database, Link
 from headgate.stores import open_store
 
 from .page import Page, Touched, key_of, portions
-from .project import LINES, PORTIONS, Projector, Writer, render_runs
+from .project import Projector, Writer, render_runs
 from .tuning import Tuning
 
 Progress = Callable[[int, int], None]
@@ -33,7 +33,9 @@ Progress = Callable[[int, int], None]
 RUNS = "runs"
 DAY_SECONDS = 86_400.0
 REMOVED_AT_ONCE = 1000
-SHARDS_AT_ONCE = 16
+SHARDS_AT_ONCE = 64
+# Every portion is synced, and nobody waits for the first of them.
+LINES, PORTIONS = 2000, 8
 
 
 @dataclass(slots=True)
@@ -191,8 +193,10 @@ class Rebuild:
             shards = await projection.shards(self._db, self._place, collection)
             for some in portions(shards, SHARDS_AT_ONCE):
                 members = await projection.members(self._db, self._place, collection, some)
+                lists: Files = {}
                 for shard, items in members.items():
-                    await self._write(static.shard_file(collection, shard, items))
+                    lists |= static.shard_file(collection, shard, items)
+                await self._write(lists)
         page = Page(self._db, self._place)
         about, _ = await page.collections(described, everything=True)
         await self._write(about)
