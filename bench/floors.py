@@ -29,6 +29,7 @@ CEILINGS = {
     "one_process_latency_p99": (10.0, "ms"),
     "large_file_peak": (200.0, "MB"),
     "catalog_rebuild": (500.0, "µs"),
+    "stac_search_p95": (50.0, "ms"),
     "parse": (10.0, "µs"),
     "help": (100.0, "ms"),
     "embedded_first_start": (1.0, "s"),

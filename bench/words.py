@@ -35,6 +35,8 @@ FIGURES = {
         "catalog",
     ),
     "catalog_rebuild": ("a catalog of 100,000 items made anew, for each", "catalog_rebuild"),
+    "stac_search_p50": ("a search over 100,000 items, half are quicker than", "stac_search"),
+    "stac_search_p95": ("a search over 100,000 items, 95 % are quicker than", "stac_search"),
     "parse": ("reading a record of an S3 notification", "parse"),
     "parse_general": ("the same, with its names in another order", "parse"),
     "help": ("`headgate --help`, less the interpreter", "help"),
