@@ -311,7 +311,8 @@ async def test_a_new_title_is_written_without_a_new_publication(world: World) ->
 async def test_the_wal_says_where_the_files_are(world: World) -> None:
     """A tool that reads the view `wal` finds the delta manifest and the provenance in the store."""
     p = soil(world)
-    await world.receive(p, change("a", b"1"), change("bad", b"poison"))
+    await world.receive(p, change("a", b"1"))
+    await world.receive(p, change("bad", b"poison"))
     await world.receive(world.pipeline("plain"), change("b", b"1"))
     await world.run(p, world.pipeline("plain"))
     told = await world.rows(

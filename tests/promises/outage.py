@@ -114,7 +114,7 @@ def test_a_lost_reply_to_a_claim_leaves_nothing_stuck(place: Place) -> None:
 
 def test_a_full_store_is_waited_out(place: Place) -> None:
     """No space left for bytes: the entries are tried again until there is, and none is given up."""
-    with small_disk(place.lake, "256k"):
+    with small_disk(place.lake, "4m"):
         ballast = _fill(place.lake)
         place.put("plain-1", "plain-2", "plain-3")
         up = place.up()

@@ -37,10 +37,10 @@ class Aside:
 
 async def park(link: Link, pipeline: int, deployment: int, admitted: Sequence[Aside]) -> None:
     """Quarantine entries that this transaction has admitted, before anyone can see them."""
+    if not admitted:
+        return
     why = {change_key(a.envelope): a for a in admitted}
     rows = await link.fetch(Q.withdraw, pipeline, list(why))
-    if not rows:
-        return
     rows.sort(key=lambda row: row["id"])
     asides: list[quarantine.Aside] = []
     lines: list[journal.Line] = []
@@ -63,7 +63,10 @@ async def park(link: Link, pipeline: int, deployment: int, admitted: Sequence[As
                 part,
             )
         )
-        doc = orjson.dumps({"error": said.error, "class": said.classed})
+        facts = {"error": said.error, "class": said.classed, "deployment": deployment}
+        if content is not None:
+            facts["content"] = content.hex()
+        doc = orjson.dumps(facts)
         lines.append(journal.Line(entry, 1, Status.QUARANTINED, 1, None, said.reason, _STEPS, doc))
     await quarantine.enter(link, pipeline, deployment, asides)
     await journal.seal(link, pipeline, lines)

@@ -1,7 +1,6 @@
 -- name: withdraw
--- Take entries that were admitted in this very transaction out of the work again. What was told
--- before has a life of its own by now, and keeps it.
+-- Take entries that were admitted in this very transaction out of the work again.
 DELETE FROM headgate.work w USING headgate.entry e
-WHERE e.pipeline = $1 AND e.key = ANY ($2::bytea[]) AND e.xmin = pg_current_xact_id()::xid
+WHERE e.pipeline = $1 AND e.key = ANY ($2::bytea[])
   AND w.pipeline = e.pipeline AND w.id = e.id
 RETURNING w.id, w.subject, e.key, w.part

@@ -134,7 +134,9 @@ async def admit(
     """The same inside a transaction of the caller's."""
     receipt = await _receive(link, to, source, [*envelopes, *(a.envelope for a in aside)])
     if aside:
-        await park(link, to.pipeline, to.deployment, aside)
+        # What was told before has a life of its own by now, and keeps it.
+        new = [a for a in aside if change_key(a.envelope).hex() not in receipt.known]
+        await park(link, to.pipeline, to.deployment, new)
     return receipt
 
 

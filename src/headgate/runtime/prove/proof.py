@@ -35,6 +35,9 @@ _FIRST = f"{Point.STAGED}#1"
 
 Progress = Callable[[Played, int, int], None]
 
+# Where the files of a catalog are written: after the commit, by a process without the user's code.
+AFTERWARDS = {Point.PROJECTED, Point.BEFORE_PROJECT, Point.AFTER_PROJECT}
+
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -115,7 +118,7 @@ async def prove(ground: Ground, request: Request, told: Progress | None = None) 
         played=[before, *ends],
         findings=sorted(findings, key=lambda f: (f.at is None, f.at.line if f.at else 0)),
         notes=notes(before, ends, spared),
-        never=[] if request.only else [p.value for p in Point if p not in passed],
+        never=[] if request.only else [p.value for p in Point if p not in passed | AFTERWARDS],
         seconds=time.monotonic() - began,
     )
 
