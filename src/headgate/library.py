@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headgate.model.pipeline import Pipeline as Declaration
+from headgate.model.step import step_of
 
 if TYPE_CHECKING:
     from headgate.sources.own import SourceFunction
@@ -34,7 +35,7 @@ class Pipeline(Declaration):
         from headgate.sources.own import OwnSource, SourceFunction
 
         def decorate(function: Callable[[], Any]) -> SourceFunction:
-            step = self._step(function, (), least=0, kind="source")
+            step = step_of(self.name, function, (), least=0, kind="source")
 
             def others() -> list[Any]:
                 return [other for other in self.sources if other is not source]

@@ -42,10 +42,11 @@ from headgate.model.facts import File, Item, media_type
 from headgate.model.identity import EffectKey, is_newer
 from headgate.model.mask import Masker
 from headgate.model.object import Object
-from headgate.model.pipeline import Pipeline, Step
+from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Store
 from headgate.model.revert import restored_artifacts, restored_content
 from headgate.model.rows import Encoder
+from headgate.model.step import Step
 from headgate.model.validation.outcomes import Outcomes, verdict_of
 from headgate.model.verdict import (
     Finalized,

@@ -10,7 +10,8 @@ from typing import Any
 
 from headgate.model.facts import Item
 from headgate.model.object import Object
-from headgate.model.pipeline import ItemStep, Pipeline, Step
+from headgate.model.pipeline import Pipeline
+from headgate.model.step import ItemStep, Step
 from headgate.model.verdict import checking
 
 from . import about

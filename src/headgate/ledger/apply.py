@@ -18,7 +18,7 @@ from typing import Any
 
 from headgate.errors import DeadlineExceeded, EffectRefused, LedgerUnavailable
 from headgate.model.object import Object
-from headgate.model.pipeline import ApplyStep, Step
+from headgate.model.step import ApplyStep, Step
 from headgate.pg import Link, driver
 from headgate.pg.link import is_away
 

@@ -22,8 +22,8 @@ from time import perf_counter
 from headgate.errors import LedgerUnavailable
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.pipeline import ApplyStep
 from headgate.model.signal import BATCH, CHECKS, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
+from headgate.model.step import ApplyStep
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
 

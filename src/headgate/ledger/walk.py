@@ -10,8 +10,8 @@ import inspect
 from collections.abc import Callable, Generator
 from typing import Any
 
-from headgate.model.pipeline import Step
 from headgate.model.rows import CHUNK
+from headgate.model.step import Step
 from headgate.model.verdict import Verdict
 
 from .attempt import FINALIZED, Attempt

@@ -23,58 +23,22 @@ from typing import Any, Literal, TypeVar, overload
 
 from headgate.errors import PipelineError
 
-from .code import called, code_of
+from .code import code_of
 from .dataset import Dataset, is_name
 from .duration import seconds
 from .envelope import Envelope
 from .identity import params_digest, partition_of
 from .object import Object
 from .ports import Source
-from .rows import NewColumns, Table, declare
-from .validation.contract import Contract, contract_of
+from .rows import NewColumns, declare
+from .step import ApplyStep, ItemStep, RowsStep, Step, content_of, first_annotation, step_of
+from .validation.contract import contract_of
 from .verdict import RetryPlan
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Checking = TypeVar("Checking")
 Removed = Literal["keep", "retire", "remove"]
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A handler and how to call it."""
-
-    function: Callable[..., Any]
-    name: str
-    is_async: bool
-    takes: int
-    contract: Contract | None = None  # what it checks by, where that is no code of the author's
-
-
-@dataclass(frozen=True, slots=True)
-class RowsStep:
-    """A handler that yields rows of one table."""
-
-    step: Step
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class ApplyStep:
-    """A handler that runs SQL of its own in the finalize transaction, and what takes that back."""
-
-    step: Step
-    independent: bool
-    undo: Step | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ItemStep:
-    """A handler that says what a catalog shows of an object. `of` names the item it is part of."""
-
-    step: Step
-    of: Callable[[Object], str] | None
-    wants_pystac: bool
 
 
 @dataclass(eq=False)
@@ -186,7 +150,7 @@ class Pipeline:
         where = f"{self.name}.validate"
         contract = contract_of(check, read=read, name=name, where=where)
         if contract is None:
-            step = self._step(_unsure(check), ("obj", "run"), least=1, kind="validate")
+            step = step_of(self.name, _unsure(check), ("obj", "run"), least=1, kind="validate")
             step = replace(step, name=name or step.name)
         else:
             step = Step(contract, contract.name, is_async=False, takes=1, contract=contract)
@@ -214,7 +178,7 @@ class Pipeline:
             )
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, ("obj", "run"), least=1, kind=f"rows({table!r})")
+            step = step_of(self.name, function, ("obj", "run"), least=1, kind=f"rows({table!r})")
             self.row_steps.append(RowsStep(step, declared))
             return function
 
@@ -222,7 +186,9 @@ class Pipeline:
 
     def transform(self, function: Handler) -> Handler:
         """Files to make of an object: return or yield `{"name": content}` or `hg.Artifact`."""
-        self.transforms.append(self._step(function, ("obj", "run"), least=1, kind="transform"))
+        self.transforms.append(
+            step_of(self.name, function, ("obj", "run"), least=1, kind="transform")
+        )
         return function
 
     @overload
@@ -248,10 +214,10 @@ class Pipeline:
         takes = ("tx", "obj", "run")
 
         def decorate(function: Handler) -> Handler:
-            step = self._step(function, takes, least=2, kind="apply", yields=False)
+            step = step_of(self.name, function, takes, least=2, kind="apply", yields=False)
             back = None
             if undo is not None:
-                back = self._step(undo, takes, least=2, kind="apply(undo=…)", yields=False)
+                back = step_of(self.name, undo, takes, least=2, kind="apply(undo=…)", yields=False)
             self.applies.append(ApplyStep(step, independent, back))
             return function
 
@@ -298,7 +264,7 @@ class Pipeline:
 
         def decorate(function: Handler) -> Handler:
             takes = ("item", "obj", "run")
-            step = self._step(function, takes, least=1, kind="item", yields=False)
+            step = step_of(self.name, function, takes, least=1, kind="item", yields=False)
             first = next(iter(inspect.signature(function).parameters))
             if first == "obj":
                 raise PipelineError(
@@ -313,7 +279,7 @@ class Pipeline:
         return decorate if function is None else decorate(function)
 
     def _wants_pystac(self, function: Any, name: str) -> bool:
-        wanted = _first_annotation(function) == "pystac.Item"
+        wanted = first_annotation(function) == "pystac.Item"
         if wanted and find_spec("pystac") is None:
             raise PipelineError(
                 f"{self.name}.item: {name} wants a pystac.Item, and pystac is not installed",
@@ -366,9 +332,9 @@ class Pipeline:
             *(a.step for a in self.applies),
             *(a.undo for a in self.applies if a.undo is not None),
         ]
-        written = [(step.name, _content(step)) for step in steps]
+        written = [(step.name, content_of(step)) for step in steps]
         if (described := self.item_step) is not None:
-            written.append((described.step.name, _content(described.step)))
+            written.append((described.step.name, content_of(described.step)))
             if described.of is not None:
                 written.append(("item=", code_of(described.of)))
         for name, content in written:
@@ -407,60 +373,7 @@ class Pipeline:
             "item": None if self.item_step is None else self.item_step.step.name,
         }
 
-    def _step(
-        self,
-        function: Any,
-        wanted: tuple[str, ...],
-        *,
-        least: int,
-        kind: str,
-        yields: bool = True,
-    ) -> Step:
-        body = called(function)
-        name = getattr(body, "__qualname__", type(body).__qualname__)
-        right = f"def {getattr(body, '__name__', 'handler')}({', '.join(wanted)})"
-        try:
-            parameters = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError):
-            raise PipelineError(
-                f"{self.name}.{kind}: {name} is not a function", hint=f"write: {right}"
-            ) from None
-        plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        required = [p for p in plain if p.default is p.empty]
-        demanding = [p for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
-        if not least <= len(required) <= len(wanted) or demanding:
-            given = f"({', '.join(str(p) for p in parameters)})"
-            raise PipelineError(
-                f"{self.name}.{kind}: {name}{given} has the wrong signature", hint=f"write: {right}"
-            )
-        generates = inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body)
-        if generates and not yields:
-            raise PipelineError(
-                f"{self.name}.{kind}: {name} yields, so calling it would run none of it",
-                hint=f"write: {right}, without yield",
-            )
-        is_async = inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body)
-        return Step(function, name, is_async, len(required))
-
 
 def _unsure(value: object) -> object:
     """Whatever the types say, an author may have given anything."""
     return value
-
-
-def _content(step: Step) -> str:
-    """What a step does: its code, or what its contract demands."""
-    return code_of(step.function) if step.contract is None else step.contract.digest
-
-
-def _first_annotation(function: Any) -> str:
-    """What a handler's first parameter is said to be, as `module.Name` where that is a class."""
-    try:
-        parameters = inspect.signature(function, eval_str=True).parameters
-    except Exception:  # a name that only the type checker imports
-        parameters = inspect.signature(function).parameters
-    said: object = next(iter(parameters.values())).annotation
-    if isinstance(said, type):
-        # Where a package keeps a class is its own business; what it is imported from is public.
-        return f"{said.__module__.partition('.')[0].partition('_')[0]}.{said.__qualname__}"
-    return said if isinstance(said, str) else ""

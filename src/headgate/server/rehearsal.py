@@ -22,8 +22,9 @@ from headgate.model.facts import Check
 from headgate.model.identity import change_key
 from headgate.model.mask import Masker
 from headgate.model.object import Object
-from headgate.model.pipeline import Pipeline, RowsStep, Step
+from headgate.model.pipeline import Pipeline
 from headgate.model.rows import Encoder
+from headgate.model.step import RowsStep, Step
 from headgate.model.validation.outcomes import Outcomes
 from headgate.model.verdict import checking, describe
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from headgate.errors import Permanent, Retryable
-from headgate.model.pipeline import Pipeline, Step
+from headgate.model.pipeline import Pipeline
+from headgate.model.step import Step
 from headgate.model.verdict import describe
 
 Failing = Literal["", "once", "aside"]

@@ -21,7 +21,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from headgate.ledger.run import RunNow
-from headgate.model.pipeline import Pipeline, Step
+from headgate.model.pipeline import Pipeline
+from headgate.model.step import Step
 
 from . import doors, drivers, fence, files, weather
 from .scene import IMPORTING, IN_CALL, Log, Scene, carry_into_threads, on_stage
