@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
-from tests.cli.conftest import Headgate
+from tests.cli.conftest import Headgate, Zygote, new_database
+
+from headgate.pg import Server
 
 FIRST = "station,at,mm\noslo-1,2026-01-05T06:00:00Z,1.5\noslo-1,2026-01-05T12:00:00Z,0.5\n"
 SECOND = "station,at,mm\noslo-1,2026-01-05T06:00:00Z,9\n"
 
 
+@pytest.fixture(scope="module")
+def shown(zygote: Zygote, open_folder: Path, server: Server) -> Headgate:
+    """A pipeline with one file in two versions. Look, but change nothing."""
+    folder = open_folder / "publications"
+    folder.mkdir()
+    return _published(Headgate(zygote, folder, {"HEADGATE_DATABASE_URL": new_database(server)}))
+
+
 @pytest.fixture
 def rain(headgate: Headgate) -> Headgate:
-    """A pipeline with one file in two versions."""
+    """The same, to be changed."""
+    return _published(headgate)
+
+
+def _published(headgate: Headgate) -> Headgate:
     assert headgate("init").code == 0
     pipeline = headgate.folder / "rain.py"
     pipeline.write_text(pipeline.read_text().replace('"incoming/")', '"incoming/", settle=0)'))
@@ -69,11 +85,11 @@ def test_a_publication_is_shown_compared_and_taken_back(rain: Headgate) -> None:
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_way_out(
-    rain: Headgate, args: tuple[str, ...], says: str
+    shown: Headgate, args: tuple[str, ...], says: str
 ) -> None:
     """Exit 2, the thing is named, and nothing has changed."""
-    said = rain("publication", *args)
+    said = shown("publication", *args)
     assert said.code == 2
     assert says in said.err
     assert "hint:" in said.err
-    assert len(rain("entry", "list", "--json").json["entries"]) == 2
+    assert len(shown("entry", "list", "--json").json["entries"]) == 2

@@ -343,6 +343,7 @@ async def test_a_pipeline_without_a_dataset_leaves_no_files(world: World) -> Non
 @pytest.mark.parametrize("point", [*PROJECTED, Point.BEFORE_PROJECT, Point.AFTER_PROJECT])
 def test_a_projector_killed_anywhere_is_followed_by_another(place: Place, point: str) -> None:
     """kill -9 between any two steps: the next one writes what is missing, and nobody can tell."""
+    place.declare(dataset="load")
     place.put("a-1", "a-2")
     place.put("poison-1", text="poison")
     up = place.up(crash_at=point)

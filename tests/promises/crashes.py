@@ -27,6 +27,10 @@ OPERATOR = {Point.BEFORE_RELEASE, Point.AFTER_RELEASE}
 FAILING = {Point.BEFORE_FAIL, Point.AFTER_FAIL}  # a commit in which nothing is finalized
 # Of these tells catalog.py: what a projector writes is not an effect, but a picture of them.
 PROJECTOR = {Point.PROJECTED, Point.BEFORE_PROJECT, Point.AFTER_PROJECT}
+# With a dataset, what a catalog says is part of these: it agrees with what is published, always.
+COMMIT = {
+    Point.STAGED, Point.EFFECTS, Point.PROMOTED, Point.BEFORE_FINALIZE, Point.AFTER_FINALIZE,
+}  # fmt: skip
 CHILDREN = [p for p in Point if p not in SUPERVISOR | OPERATOR | PROJECTOR]
 
 
@@ -34,6 +38,8 @@ CHILDREN = [p for p in Point if p not in SUPERVISOR | OPERATOR | PROJECTOR]
 def test_a_child_killed_at_any_point_leaves_one_effect(place: Place, point: Point) -> None:
     """A worker or watcher dies right there. The next one finishes, and nobody can tell."""
     good = ["fail_once-1"] if point in FAILING else GOOD
+    if point in COMMIT:
+        place.declare(dataset="load")
     place.put(*good)
     place.put("poison-1", text="poison")
     up = place.up(crash_at=point, tuning=TUNING)

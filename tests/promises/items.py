@@ -344,6 +344,7 @@ async def test_a_name_is_the_same_for_every_version_and_no_other_object(world: W
 @pytest.mark.parametrize("point", [Point.PROMOTED, Point.BEFORE_FINALIZE, Point.AFTER_FINALIZE])
 def test_a_crash_in_the_commit_leaves_items_and_heads_in_step(place: Place, point: Point) -> None:
     """Either both versions of the story have the old item or both have the new one."""
+    place.declare(dataset="load")
     place.put("a.geojson", "b", text=geojson(ZURICH))
     place.run()
     place.put("a.geojson", text=geojson(BERN))

@@ -47,8 +47,7 @@ def plus(tx, obj):
 """
 
 POINTS = [
-    Point.AFTER_CLAIM, Point.FETCHED, Point.HANDLED, Point.TOUCHED, Point.STAGED, Point.EFFECTS,
-    Point.PROMOTED, Point.BEFORE_FINALIZE, Point.AFTER_FINALIZE,
+    Point.FETCHED, Point.TOUCHED, Point.EFFECTS, Point.BEFORE_FINALIZE, Point.AFTER_FINALIZE,
 ]  # fmt: skip
 
 
