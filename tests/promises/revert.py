@@ -302,6 +302,7 @@ async def test_what_its_source_takes_away_can_be_retired(world: World) -> None:
     (retired,) = await facts.heads(world.db, 1, 0, 10)
     assert retired.version is not None
     assert (retired.version.retired, retired.version.rows) == (True, {"word": 2})
+    assert delta.between(retired.before, retired.version) == delta.Delta(), "nothing went"
 
     await world.receive(p, change("a", "three", minute=7))
     await world.run(p)

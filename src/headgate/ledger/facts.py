@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -89,37 +90,33 @@ def _facts(ledger: str, r: Record) -> Facts:
 
 
 def _version(r: Record, doc: dict[str, Any], envelope: Envelope) -> Version:
-    return Version(
-        entry=r["entry"],
-        run=run_name(r["entry"], r["fence"]),
-        number=r["version"],
-        content=r["content"].hex(),
-        size=doc.get("size", r["inline_size"]),
-        media_type=media_type(envelope.uri, envelope.content_type),
-        artifacts=_files(r["artifacts"]),
-        rows=doc.get("rows") or {},
-        removed=r["removed"],
-        retired=doc.get("retired", False),
-        # A removal brings no bytes: what stays readable are those of the version before.
-        inline=(r["b_inline_size"] if r["removed"] else r["inline_size"]) is not None,
-    )
+    made = _made(r, "", r["entry"], doc, envelope.uri, envelope.content_type)
+    # A removal brings no bytes: what stays readable are those of the version before.
+    return replace(made, inline=r["b_inline_size"] is not None) if made.removed else made
 
 
 def _before(r: Record) -> Version:
     doc: dict[str, Any] = orjson.loads(r["b_doc"]) if r["b_doc"] else {}
     said: dict[str, Any] = orjson.loads(r["b_envelope"])
+    return _made(r, "b_", r["predecessor"], doc, r["b_uri"], said.get("content_type"))
+
+
+def _made(
+    r: Record, of: str, entry: int, doc: dict[str, Any], uri: str, content_type: str | None
+) -> Version:
+    """A version, from the columns whose names begin with `of`."""
     return Version(
-        entry=r["predecessor"],
-        run=run_name(r["predecessor"], r["b_fence"]),
-        number=r["b_version"],
-        content=r["b_content"].hex(),
-        size=doc.get("size", r["b_inline_size"]),
-        media_type=media_type(r["b_uri"], said.get("content_type")),
-        artifacts=_files(r["b_artifacts"]),
+        entry=entry,
+        run=run_name(entry, r[f"{of}fence"]),
+        number=r[f"{of}version"],
+        content=r[f"{of}content"].hex(),
+        size=doc.get("size", r[f"{of}inline_size"]),
+        media_type=media_type(uri, content_type),
+        artifacts=_files(r[f"{of}artifacts"]),
         rows=doc.get("rows") or {},
-        removed=r["b_removed"],
+        removed=r[f"{of}removed"],
         retired=doc.get("retired", False),
-        inline=r["b_inline_size"] is not None,
+        inline=r[f"{of}inline_size"] is not None,
     )
 
 

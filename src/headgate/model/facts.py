@@ -28,12 +28,16 @@ BYTES = "application/octet-stream"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """Bytes that readers can have: a name, and what they are. `digest` is SHA-256, in hex."""
+    """Bytes that readers can have: a name, and what they are. `digest` is SHA-256, in hex.
+
+    Two are the same file if their names and their bytes are; not everybody who names bytes knows
+    more of them.
+    """
 
     name: str
     digest: str
-    size: int | None
-    media_type: str = BYTES
+    size: int | None = field(compare=False)
+    media_type: str = field(default=BYTES, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
