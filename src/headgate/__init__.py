@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from headgate.model.secret import env, file
     from headgate.model.validation.json_schema import JsonSchema
     from headgate.model.verdict import RetryPlan
+    from headgate.model.watermark import EventTime, Watermark
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
     from headgate.sources.manifest import Manifest
@@ -44,6 +45,7 @@ _HOMES = {
     "Dataset": "headgate.model.dataset",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
+    "EventTime": "headgate.model.watermark",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
     "JsonSchema": "headgate.model.validation.json_schema",
@@ -62,6 +64,7 @@ _HOMES = {
     "ServerSentEvents": "headgate.sources.sse",
     "Transaction": "headgate.model.object",
     "Unavailable": "headgate.errors",
+    "Watermark": "headgate.model.watermark",
     "Webhook": "headgate.sources.webhook",
     "aws_lambda": "headgate.lambda_function",
     "env": "headgate.model.secret",
@@ -76,6 +79,7 @@ __all__ = [
     "Dataset",
     "Directory",
     "Envelope",
+    "EventTime",
     "HeadgateError",
     "Http",
     "JsonSchema",
@@ -94,6 +98,7 @@ __all__ = [
     "ServerSentEvents",
     "Transaction",
     "Unavailable",
+    "Watermark",
     "Webhook",
     "__version__",
     "aws_lambda",

@@ -13,6 +13,7 @@
     │   ├── SchemaError             the data is not what the schema says
     │   ├── PermissionDenied        we may not read it
     │   ├── Conflict                the same key arrived with another payload
+    │   ├── LateEvent               it came after its stream's watermark had passed it, and is held
     │   └── EffectRefused           the handler asked for something Headgate cannot keep
     ├── Fenced                      the lease was lost meanwhile: nothing was changed
     └── UsageError                  the operator or the pipeline's author asked wrongly (exit 2)
@@ -140,6 +141,13 @@ class Conflict(Permanent):
 
     reason = "conflict"
     hint = "Ask the sender which one is right; send the other with an id of its own."
+
+
+class LateEvent(Permanent):
+    """The event came after its stream's watermark had passed it, and its pipeline holds such."""
+
+    reason = "late"
+    hint = "Let what is held run: headgate quarantine release --all --class late --because ..."
 
 
 class EffectRefused(Permanent):

@@ -11,7 +11,8 @@ conflict: refused, and kept as evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
+from datetime import datetime
 
 import orjson
 
@@ -21,8 +22,10 @@ from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, fingerprint
 from headgate.model.ports import Known, Noticed
+from headgate.model.watermark import EventTime
 from headgate.pg import Database, Link, queries
 
+from . import watermark
 from .arrays import column
 from .aside import Aside, park
 from .pace import Pace
@@ -38,10 +41,14 @@ RECEIVE = (
 # the server breaks the connection, so nobody gets a receipt. But a pooler in between could hand us
 # to the server that comes after: where the session is not the one that greeted us, it waits.
 AHEAD = (
-    "set_config('synchronous_commit', CASE pg_backend_pid() WHEN $16 THEN 'off'"
-    " ELSE current_setting('synchronous_commit') END, true)"
+    " WHERE set_config('synchronous_commit', CASE pg_backend_pid() WHEN ${} THEN 'off'"
+    " ELSE current_setting('synchronous_commit') END, true) IS NOT NULL"
 )
-RECEIVE_AHEAD = f"{RECEIVE} WHERE {AHEAD} IS NOT NULL"
+RECEIVE_AHEAD = RECEIVE + AHEAD.format(16)
+RECEIVE_TIMED = (
+    RECEIVE.replace("receive(", "receive_timed(").removesuffix(")") + ", $16::bool[], $17, $18)"
+)
+TIMED = RECEIVE_TIMED, RECEIVE_TIMED + AHEAD.format(19)
 # A transaction that says nothing, and waits for the disk and for synchronous standbys as any other
 # does. The log is in order: whatever was committed before it is then safe as well.
 FLUSH = "SELECT pg_logical_emit_message(true, 'headgate', '')"
@@ -59,17 +66,27 @@ class Registered:
     deployment: int
     store: int
     partition: Callable[[Envelope], str] | None = None
+    event_time: EventTime | None = None
+
+    @property
+    def holds(self) -> bool:
+        """Is what comes late set aside on arrival?"""
+        return self.event_time is not None and self.event_time.late == "hold"
 
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What became of a batch of deliveries. It is durable when you hold one."""
+    """What became of a batch of deliveries. It is durable when you hold one.
+
+    `late` are the keys of new events that came late, with the watermark that had passed each.
+    """
 
     received: int
     admitted: int
     known: frozenset[str] = frozenset()
     conflicting: frozenset[str] = frozenset()
     conflicts: int = 0  # deliveries; one key may be contradicted several times
+    late: Mapping[bytes, datetime] = field(default_factory=dict[bytes, datetime])
 
     @property
     def duplicates(self) -> int:
@@ -87,15 +104,22 @@ async def register(
     declared: Mapping[str, object],
     pace: Pace,
     partition: Callable[[Envelope], str] | None = None,
+    event_time: EventTime | None = None,
+    streams: Sequence[str] = (),
 ) -> Registered:
-    """Make a pipeline and its deployment known. Registering the same again changes nothing."""
+    """Make a pipeline and its deployment known. Registering the same again changes nothing.
+
+    `streams` are the sources whose events count, where there is event time.
+    """
     async with db.transaction() as link:
         kept_in = await link.fetchval(Q.store, store)
         pipeline = await link.fetchval(Q.register, name, kept_in, *astuple(pace))
         deployment = await link.fetchval(
             Q.deploy, pipeline, version, code, params, orjson.dumps(declared).decode()
         )
-        return Registered(pipeline, deployment, kept_in, partition)
+        if event_time is not None:
+            await watermark.declare(link, pipeline, streams)
+        return Registered(pipeline, deployment, kept_in, partition, event_time)
 
 
 async def receive(
@@ -109,7 +133,7 @@ async def receive(
 
     If the reply is lost, call again: the keys make it harmless.
     """
-    if aside:
+    if aside or to.holds:
         async with db.transaction() as link:
             receipt = await admit(link, to, source, envelopes, aside)
             reached(Point.BEFORE_RECEIVE)
@@ -132,10 +156,13 @@ async def admit(
     aside: Sequence[Aside] = (),
 ) -> Receipt:
     """The same inside a transaction of the caller's."""
-    receipt = await _receive(link, to, source, [*envelopes, *(a.envelope for a in aside)])
-    if aside:
+    told = [*envelopes, *(a.envelope for a in aside)]
+    receipt = await _receive(link, to, source, told, events=len(envelopes))
+    if aside or (to.holds and receipt.late):
         # What was told before has a life of its own by now, and keeps it.
         new = [a for a in aside if change_key(a.envelope).hex() not in receipt.known]
+        if to.holds:
+            new += watermark.held(source, envelopes, receipt.late)
         await park(link, to.pipeline, to.deployment, new)
     return receipt
 
@@ -165,7 +192,9 @@ async def poll(
             [c.expected for c in by_uri.values()],
             [c.kind == "removed" for c in by_uri.values()],
         )
-        envelopes = [envelope(by_uri[row["uri"]], row["generation"]) for row in numbered]
+        # In the order they were noticed: what is late follows from it.
+        number = {row["uri"]: row["generation"] for row in numbered}
+        envelopes = [envelope(c, number[c.uri]) for c in by_uri.values() if c.uri in number]
         if not envelopes:
             return Receipt(0, 0)
         receipt = await admit(link, to, source, envelopes)
@@ -187,7 +216,9 @@ async def _receive(
     envelopes: Sequence[Envelope],
     *,
     ahead: bool = False,
+    events: int | None = None,
 ) -> Receipt:
+    # `events`: so many of the envelopes, the first, are told by the source; the rest is set aside.
     # A batch may say the same thing twice. The first one counts, unless they differ: then the later
     # one is told again on its own, so that the ledger sees and records the conflict.
     first: dict[bytes, tuple[Envelope, int]] = {}
@@ -205,12 +236,15 @@ async def _receive(
     told = [first[key][0] for key in keys]
     uris = [e.uri for e in told]
     subjects = [e.subject or e.uri for e in told]
-    ranks = None
-    if len(set(subjects)) < len(subjects):
+    ranks = timing = None
+    if to.event_time is not None:
+        timing = watermark.timing(to.event_time, told, envelopes[:events])
+    if timing is not None or len(set(subjects)) < len(subjects):
         order = {key: n for n, key in enumerate(first, 1)}
         ranks = [order[key] for key in keys]
+    plain, early = (RECEIVE, RECEIVE_AHEAD) if timing is None else TIMED
     row = await link.fetchrow(
-        RECEIVE_AHEAD if ahead else RECEIVE,
+        early if ahead else plain,
         to.pipeline,
         source,
         len(envelopes) - len(differing),
@@ -226,14 +260,18 @@ async def _receive(
         column([e.data for e in told]),
         ranks,
         None if to.partition is None else [to.partition(e) for e in told],
+        *(timing or ()),
         *((link.raw.get_server_pid(),) if ahead else ()),
     )
     assert row is not None
     known_keys = frozenset(k.hex() for k in row["known"] or ())
     conflicting = frozenset(k.hex() for k in row["conflicting"] or ())
     conflicts = len(conflicting)
+    late: dict[bytes, datetime] = {}
+    if timing is not None:
+        late = dict(zip(row["late"] or (), row["passed"] or (), strict=True))
     if differing:
         rest = await _receive(link, to, source, differing, ahead=ahead)
         known_keys, conflicting = known_keys | rest.known, conflicting | rest.conflicting
         conflicts += rest.conflicts
-    return Receipt(len(envelopes), row["admitted"], known_keys, conflicting, conflicts)
+    return Receipt(len(envelopes), row["admitted"], known_keys, conflicting, conflicts, late)

@@ -34,6 +34,7 @@ from .rows import NewColumns, declare
 from .step import ApplyStep, ItemStep, RowsStep, Step, content_of, first_annotation, step_of
 from .validation.contract import contract_of
 from .verdict import RetryPlan
+from .watermark import EventTime
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 Checking = TypeVar("Checking")
@@ -59,6 +60,7 @@ class Pipeline:
     coalesce: str | float | None = None
     retries_per_second: float = 100.0
     mask: Callable[[str], str] | None = None
+    event_time: EventTime | None = None  # None: nothing is ever late
     validators: list[Step] = field(init=False, default_factory=list[Step])
     row_steps: list[RowsStep] = field(init=False, default_factory=list[RowsStep])
     transforms: list[Step] = field(init=False, default_factory=list[Step])
@@ -105,6 +107,8 @@ class Pipeline:
             yield "removed", self.removed, 'use "keep", "retire" or "remove"'
         if not isinstance(_unsure(self.dataset), Dataset | str | None):
             yield "dataset", self.dataset, 'use dataset="soil" or dataset=hg.Dataset("soil", ...)'
+        if not isinstance(_unsure(self.event_time), EventTime | None):
+            yield "event_time", self.event_time, 'use event_time=hg.EventTime(lateness="1h")'
         if self.deadline == 0:
             yield (
                 "deadline",
@@ -315,6 +319,11 @@ class Pipeline:
         return named if isinstance(named, str) and "\0" not in named else partition_of(envelope)
 
     @property
+    def streams(self) -> list[str]:
+        """The sources whose events have a time of their own. A schedule tells periods instead."""
+        return [s.name for s in self.sources if getattr(s, "provider", None) != "cron"]
+
+    @property
     def is_async(self) -> bool:
         """Does any handler ahead of the commit need the event loop?"""
         steps = [*self.validators, *(r.step for r in self.row_steps), *self.transforms]
@@ -352,6 +361,7 @@ class Pipeline:
             "per_partition": self.per_partition,
             "coalesce_seconds": self.coalesce_seconds,
             "retries_per_second": self.retries_per_second,
+            "event_time": None if self.event_time is None else self.event_time.declared(),
             "sources": [s.name for s in self.sources],
             "rows": [
                 {

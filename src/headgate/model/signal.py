@@ -32,6 +32,18 @@ DUPLICATE = Signal(
 CONFLICT = Signal(
     "headgate_conflicts_total", "counter", "A known key that came with another payload.", ("queue",)
 )
+LATE = Signal(
+    "headgate_late_total",
+    "counter",
+    "Events that came after the watermark of their stream had passed them.",
+    ("queue",),
+)
+WATERMARK = Signal(
+    "watermark_event_time_seconds",
+    "gauge",
+    "Up to which event time a stream has come, as seconds since 1970. A stream is PIPELINE/SOURCE.",
+    ("stream",),
+)
 IGNORED = Signal(
     "headgate_messages_ignored_total",
     "counter",
@@ -104,9 +116,9 @@ LAG = Signal(
     ("store",),
 )
 SIGNALS: tuple[Signal, ...] = (
-    RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS, RETRIES, DEAD,
-    SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
-    SCAN_SECONDS, REQUESTS, LAG,
+    RECEIVED, DUPLICATE, CONFLICT, LATE, WATERMARK, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS,
+    RETRIES, DEAD, SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED,
+    COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

@@ -158,6 +158,8 @@ def classify(error: BaseException) -> QuarantineClass:
             return "missing"
         case errors.Conflict():
             return "conflict"
+        case errors.LateEvent():
+            return "late"
         case errors.Permanent():
             return "permanent"
         case _:

@@ -18,7 +18,7 @@ from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
 from headgate.model import mask
 from headgate.model.envelope import REFUSED, Envelope, Provider, Refused
-from headgate.model.signal import CONFLICT, DUPLICATE, OUTAGE, RECEIVED, emit
+from headgate.model.signal import CONFLICT, DUPLICATE, LATE, OUTAGE, RECEIVED, emit
 from headgate.model.verdict import Quarantine
 from headgate.pg import driver
 
@@ -101,3 +101,5 @@ def count(queue: str, receipt: inbox.Receipt) -> None:
         emit(DUPLICATE, receipt.duplicates, queue=queue)
     if receipt.conflicts:
         emit(CONFLICT, receipt.conflicts, queue=queue)
+    if receipt.late:
+        emit(LATE, len(receipt.late), queue=queue)

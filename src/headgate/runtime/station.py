@@ -41,6 +41,8 @@ async def register(db: Database, pipeline: Pipeline) -> Registered:
         declared={**pipeline.declared(), "environment": environment()},
         pace=Pace(pipeline.per_partition, pipeline.coalesce_seconds, pipeline.retries_per_second),
         partition=pipeline.partition_of,
+        event_time=pipeline.event_time,
+        streams=pipeline.streams,
     )
 
 

@@ -31,7 +31,7 @@ from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, Provider
 from headgate.model.ports import Advance
 
-from .cron import Cron
+from headgate.model.cron import Cron
 
 Missed = Literal["all", "last", "skip"]
 # The clock may be set, and a machine may sleep: look at it again after this long at most.

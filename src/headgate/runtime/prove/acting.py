@@ -76,6 +76,8 @@ class Actor:
         self._pipeline.sources = (Samples(samples),)
         self._pipeline.store = job["store"]
         self._pipeline.retry = PLAN
+        # What is late follows from the order of admission, which is what some worlds change.
+        self._pipeline.event_time = None
         folder = Path(job["target"]).parent
         failing.prepare(self._pipeline, job["failing"], Path(job["marks"]), folder, self._tell)
 
