@@ -13,9 +13,9 @@ from tests.sources.clock import Clock
 
 import headgate as hg
 from headgate.errors import PipelineError
+from headgate.model.cron import Cron
 from headgate.model.ports import Advance, Followed
 from headgate.model.verdict import CRON, plan_of
-from headgate.model.cron import Cron
 from headgate.testing.followed import known_by
 from headgate.testing.sources import FollowedConformance, FollowedWorld
 

@@ -295,6 +295,38 @@ BROKEN = [
         "INSERT INTO headgate.part VALUES (1, 7, 3)",
     ),
     Broken(
+        "an entry was marked late without a watermark",
+        {"late_unearned"},
+        "b1",
+        "UPDATE headgate.entry SET late = event_time + interval '1h' WHERE id = {b1}",
+    ),
+    Broken(
+        "an entry was marked late by what had not passed it",
+        {"late_unearned"},
+        "b1",
+        "INSERT INTO headgate.watermark (pipeline, source, seen, watermark, late)"
+        " SELECT pipeline, 'x', event_time, event_time, 1 FROM headgate.entry WHERE id = {b1};"
+        "UPDATE headgate.entry SET late = event_time WHERE id = {b1}",
+    ),
+    Broken(
+        "a watermark was moved ahead of all events",
+        {"watermark_ahead"},
+        sql="INSERT INTO headgate.watermark (pipeline, source, seen, watermark)"
+        " SELECT pipeline, 'x', 'tomorrow', 'today' FROM headgate.entry WHERE id = {b1}",
+    ),
+    Broken(
+        "a late event was counted that never came",
+        {"late_miscounted"},
+        sql="INSERT INTO headgate.watermark (pipeline, source, late)"
+        " SELECT pipeline, 'x', 1 FROM headgate.entry WHERE id = {b1}",
+    ),
+    Broken(
+        "something is held for being late that was not",
+        {"late_unearned"},
+        "bad1",
+        "UPDATE headgate.quarantine SET class = 'late' WHERE entry = {bad1}",
+    ),
+    Broken(
         "an admission was counted twice",
         {"counter_mismatch"},
         sql="UPDATE headgate.tally SET admitted = admitted + 1, received = received + 1"

@@ -51,7 +51,7 @@ def test_a_sound_ledger_has_no_violations(copy_of_world: Copy, deep: bool) -> No
             assert report.checked["entries"] == len(world.entries)
             assert report.checked["anchors"] == 1
             assert report.checked["objects"] > report.checked["publications"]
-            assert {"chain", "entries", "items", "tables", "rows", "objects"} == {
+            assert {"chain", "entries", "items", "tables", "watermarks", "rows", "objects"} == {
                 what for what, _, _ in seen
             }
             assert all(done <= of for _, done, of in seen)

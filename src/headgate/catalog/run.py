@@ -94,6 +94,7 @@ class RunManifest(TypedDict):
     started_at: str
     ended_at: str
     inputs: list[Input]
+    late: str | None
     reverts: int | None
     restores: int | None
     idempotency_key: str
@@ -188,6 +189,7 @@ def run_manifest(facts: Facts) -> RunManifest:
         "started_at": moment(facts.started_at),
         "ended_at": moment(facts.at),
         "inputs": [_input(facts)],
+        "late": None if facts.late is None else moment(facts.late),
         "reverts": facts.reverts,
         "restores": facts.restores,
         "idempotency_key": facts.key,

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from headgate.model import delta
 from headgate.model.facts import Facts, File, Version
 from headgate.model.mask import printable
+from headgate.model.watermark import by_how_much
 
 _TICKS = re.compile(r"`+")
 
@@ -51,6 +52,9 @@ def _came(facts: Facts) -> Iterator[str]:
     kind = "It was removed" if envelope.kind == "removed" else "It changed"
     yield f"- {kind} at {_at(envelope.event_time)}, by the clock of its {_CLOCKS[envelope.clock]}"
     yield f"- Heard of at {_at(envelope.received_at)}, by {code(shown['source'])}"
+    if facts.late is not None:
+        passed = by_how_much(envelope.event_time, facts.late)
+        yield f"- Late: {passed} before the watermark, which stood at {_at(facts.late)}"
     if hint := shown.get("version_hint"):
         yield f"- Version hint: {code(hint)} ({envelope.strength})"
     if facts.content is not None and envelope.kind != "removed":

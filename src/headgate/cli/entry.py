@@ -13,6 +13,8 @@ from .asked import Asked, Command, Group, json_option, pass_asked
 from .ledger import ask
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from headgate.ledger.history import EntryState, Life, Statement
     from headgate.pg import Database
 
@@ -177,6 +179,7 @@ def _show(x: Life) -> None:
                 ("made of", f"uri and {x.occurrence[0]} {x.occurrence[1]}"),
                 ("changed", show.moment(x.event_time)),
                 ("received", show.moment(x.received_at)),
+                ("late", x.late and _late(x.event_time, x.late)),
                 ("told again", told if x.told_again else None),
                 ("conflicts", x.conflicts or None),
                 ("due", show.moment(x.due_at)),
@@ -190,6 +193,13 @@ def _show(x: Life) -> None:
     _show_journal(x)
     show.note("")
     show.hints(f"headgate explain {x.entry}")
+
+
+def _late(event_time: datetime, watermark: datetime) -> str:
+    from headgate.model.watermark import by_how_much
+
+    passed = by_how_much(event_time, watermark)
+    return f"{passed} before the watermark, which stood at {show.moment(watermark)}"
 
 
 def _show_publication(x: Life) -> None:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from headgate.ledger.gate import Resting
     from headgate.ledger.history import Overview
+    from headgate.ledger.watermark import Standing as Stream
     from headgate.pg import Database
 
 COLUMNS = (
@@ -37,17 +38,19 @@ class Standing:
     overview: Overview
     resting: list[Resting]
     aside: list[Aside]
+    streams: list[Stream]
 
 
 async def standing(db: Database) -> Standing:
     """Ask the ledger where everything stands."""
-    from headgate.ledger import gate, history
+    from headgate.ledger import gate, history, watermark
     from headgate.ledger.quarantine import Q
 
     return Standing(
         await history.overview(db),
         await gate.resting(db, 0),
         [Aside(*row) for row in await db.fetch(Q.counts)],
+        await watermark.streams(db),
     )
 
 
@@ -65,6 +68,21 @@ def table(overview: Overview) -> Table:
             row.append(show.text(f"{number:,}", style))
         rows.append(row)
     return show.table(COLUMNS, rows, right=COLUMNS[1:], gap=1)
+
+
+def say_how_far(streams: Sequence[Stream]) -> None:
+    """How far each stream has come by its own account."""
+    if not streams:
+        return
+    rows: list[list[object]] = []
+    for s in streams:
+        at = None if s.watermark is None else f"{s.watermark.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+        behind = None if s.lag_seconds is None else show.span(max(s.lag_seconds, 0.0))
+        late = show.text(f"{s.late:,}", "yellow" if s.late else "dim")
+        heard = show.ago(s.heard_at, s.now) if s.seen is not None else "never"
+        rows.append([s.name, at or "none yet", behind, late, f"{heard}{', idle' * s.idle}"])
+    columns = ("stream", "watermark", "behind", "late", "last event")
+    show.out(show.table(columns, rows, right=("behind", "late")), "")
 
 
 def say_what_stays(now: Standing) -> None:

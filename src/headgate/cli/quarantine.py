@@ -121,6 +121,9 @@ def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
         for line in row["preview"].splitlines()[:8]:
             show.out(show.indented(show.text(line, limit=200)))
     show.note("")
+    if row["class"] == "late":
+        show.note("It came late, and its pipeline holds such until they are released:")
+        show.hints('headgate quarantine release --all --class late --because "…"')
     show.hints(
         f"headgate entry explain {entry}",
         f'headgate quarantine release {entry} --because "…"   # run it again',

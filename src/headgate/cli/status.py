@@ -16,6 +16,8 @@ def status(asked: Asked, *, as_json: bool) -> None:
     """What arrived, what became of it, and what stays to be done."""
     now = ask(asked.settings(), figures.standing)
     if as_json:
+        from headgate.ledger import watermark
+
         show.as_json(
             {
                 "pipelines": now.overview.pipelines,
@@ -30,6 +32,21 @@ def status(asked: Asked, *, as_json: bool) -> None:
                     }
                     for a in now.aside
                 ],
+                "streams": [
+                    {
+                        "stream": s.name,
+                        "pipeline": s.pipeline,
+                        "source": s.source,
+                        "watermark": s.watermark,
+                        "lag_seconds": s.lag_seconds,
+                        "seen": s.seen,
+                        "heard_at": s.heard_at if s.seen else None,
+                        "idle": s.idle,
+                        "late": s.late,
+                    }
+                    for s in now.streams
+                ],
+                "watermarks": watermark.combined(now.streams),
             }
         )
         return
@@ -38,6 +55,7 @@ def status(asked: Asked, *, as_json: bool) -> None:
         show.hints("headgate up FILE.py")
         return
     show.out(figures.table(now.overview), "")
+    figures.say_how_far(now.streams)
     last = max(
         (p.last_settled_at for p in now.overview.pipelines if p.last_settled_at), default=None
     )

@@ -3,11 +3,12 @@
 It reads one snapshot in one read-only transaction, a page at a time, so it may run beside workers
 and needs the same memory for a thousand entries as for a million.
 
-    audit_chain    the order of the journal: no gaps, nothing altered
-    audit_entry    each entry's life: one state, a path of the machine, fences that only rise
-    audit_tables   what foreign keys would have kept, leases, counters
-    audit_rows     declared rows belong to what is published now
-    audit_items    items of the catalog are those of what is published now
+    audit_chain      the order of the journal: no gaps, nothing altered
+    audit_entry      each entry's life: one state, a path of the machine, fences that only rise
+    audit_tables     what foreign keys would have kept, leases, counters
+    audit_watermark  what is late was passed by a watermark
+    audit_rows       declared rows belong to what is published now
+    audit_items      items of the catalog are those of what is published now
 
 What needs the bytes is in `audit_objects`, and is put together with a store by the runtime.
 """
@@ -18,7 +19,7 @@ from dataclasses import replace
 
 from headgate.pg import Database, Link, queries
 
-from . import audit_chain, audit_entry, audit_items, audit_rows, audit_tables
+from . import audit_chain, audit_entry, audit_items, audit_rows, audit_tables, audit_watermark
 from .finding import Findings, Progress, no_progress
 
 Q = queries.load(__file__)
@@ -38,6 +39,7 @@ async def audit(db: Database, *, deep: bool = False, progress: Progress = no_pro
         await link.fetch(Q.by_table)
         await audit_chain.check_uncommitted(link, findings)
         await audit_tables.check(link, findings, progress)
+        await audit_watermark.check(link, findings, progress)
         await audit_rows.check(link, findings, progress)
         await _name_uris(link, findings)
     return findings

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from headgate.model.identity import alike
+from headgate.model.watermark import by_how_much
 from headgate.pg import Database
 
 from .life import JournalLine, Life, life
@@ -45,6 +46,7 @@ def statements(x: Life) -> Iterator[Statement]:
         f"received {_at(x.received_at)}.",
         (row,),
     )
+    yield from _late(x)
     yield from _asked(x)
     yield from _told_again(x)
     for line in x.lines:
@@ -67,6 +69,16 @@ def _asked(x: Life) -> Iterator[Statement]:
         f"It takes publication {x.reverts} back and {back}{by}.",
         rows if who is None else (*rows, f"action {who.id}"),
     )
+
+
+def _late(x: Life) -> Iterator[Statement]:
+    if x.late is not None:
+        yield Statement(
+            f"It came late: it is of {_utc(x.event_time)}, {by_how_much(x.event_time, x.late)} "
+            f"before the watermark of its stream, which stood at {_utc(x.late)} when it was "
+            "admitted. That stays so, however often it is tried.",
+            (f"entry {x.entry}",),
+        )
 
 
 def _told_again(x: Life) -> Iterator[Statement]:
@@ -97,6 +109,8 @@ def _line(x: Life, line: JournalLine) -> Iterator[Statement]:
         case "waiting" if "error" in line.facts:
             failed = f"failed with {line.reason}: {line.facts['error']}"
             yield Statement(f"{attempt} {failed}. It was to be retried.", proof)
+        case "quarantined" if line.reason == "late":
+            yield Statement(f"Its pipeline holds what is late: set aside {_at(line.at)}.", proof)
         case "quarantined":
             failed = (
                 f"failed with {line.reason}: {line.facts.get('error', 'no error was recorded')}"
@@ -196,9 +210,10 @@ def _now(x: Life) -> Iterator[Statement]:
             yield Statement(f"It is retried {_at(x.due_at)}.", (f"work {x.entry}",))
         case "quarantined" if x.quarantine is not None:
             q = x.quarantine
+            tried = f"after {q.attempts} attempt{'' if q.attempts == 1 else 's'}"
+            tried = "without an attempt" if q.reason == "late" else tried
             yield Statement(
-                f"It is in quarantine as {q.classed} ({q.reason}) after "
-                f"{q.attempts} attempt{'' if q.attempts == 1 else 's'}, until somebody decides.",
+                f"It is in quarantine as {q.classed} ({q.reason}) {tried}, until somebody decides.",
                 (f"quarantine {x.entry}",),
             )
         case "finalized" if x.publication is not None:

@@ -86,6 +86,7 @@ def _facts(ledger: str, r: Record) -> Facts:
         restores=r["restores"],
         because=r["because"],
         actor=r["actor"],
+        late=r["late"],
     )
 
 

@@ -61,6 +61,8 @@ HINTS: dict[str, str] = {
     "journal_not_a_path": _RESTORE,
     "journal_uncommitted": _WRITER,
     "key_mismatch": _RESTORE,
+    "late_miscounted": _WRITER,
+    "late_unearned": _WRITER,
     "lease_expired": "Start a worker or `headgate up`: sweeping frees what the dead one held.",
     "lease_of_buried": (
         "Nothing frees it by itself. Run: UPDATE headgate.worker SET buried_at = NULL, "
@@ -88,6 +90,7 @@ HINTS: dict[str, str] = {
     "subject_claimed_twice": _WRITER,
     "partition_miscounted": _WRITER,
     "version_broken": _RESTORE,
+    "watermark_ahead": _WRITER,
     "worker_unknown": _RESTORE,
 }
 

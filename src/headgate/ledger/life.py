@@ -144,6 +144,7 @@ class Life:
     calls: list[Call]
     reverts: int | None
     restores: int | None
+    late: datetime | None
 
 
 async def life(db: Database, entry: int) -> Life | None:
@@ -185,6 +186,7 @@ async def _gather(link: Link, row: Record) -> Life:
         calls=[Call(*r) for r in await link.fetch(Q.calls, entry)],
         reverts=row["reverts"],
         restores=row["restores"],
+        late=row["late"],
     )
 
 

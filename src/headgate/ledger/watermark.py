@@ -1,7 +1,7 @@
 """Watermarks in the ledger: what is late is decided with the admission, and stays what it was.
 
-The rules are in `model/watermark.py`, as values, and in watermark.sql, where they are kept: under the
-lock of the stream's row, over what is new, in the order it was told. Read those first.
+The rules are in `model/watermark.py`, as values, and in watermark.sql, where they are kept: under
+the lock of the stream's row, over what is new, in the order it was told. Read those first.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headgate.errors import LateEvent, Unavailable
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
 from headgate.model.verdict import Quarantine, classify, describe, reason_of
-from headgate.model.watermark import EventTime, Watermark, combine, is_idle
+from headgate.model.watermark import EventTime, Watermark, by_how_much, combine, is_idle
 from headgate.pg import Database, Link, queries
 
 from .arrays import column
@@ -92,15 +92,14 @@ def held(
             yield Aside(envelope, Quarantine(classify(error), reason_of(error), describe(error)))
 
 
-def by_how_much(event_time: datetime, watermark: datetime) -> str:
-    """How late an event is, for people."""
-    return f"{timedelta(seconds=round((watermark - event_time).total_seconds(), 3))}"
-
-
 async def streams(db: Database, pipeline: str | None = None) -> list[Standing]:
     """The streams of every pipeline that declares event time, or of one."""
     return [
-        Standing(*row[:7], is_idle(row["heard_at"], row["now"], row["idle_seconds"]), row["now"])
+        Standing(
+            *row[:7],
+            idle=is_idle(row["heard_at"], row["now"], row["idle_seconds"]),
+            now=row["now"],
+        )
         for row in await db.fetch(Q.streams, pipeline)
     ]
 

@@ -168,6 +168,7 @@ class Facts:
     restores: int | None = None  # … and the one whose state it brings back; None: nothing was there
     because: str | None = None
     actor: str | None = None
+    late: datetime | None = None  # the watermark that had passed it when it was admitted
 
     @property
     def run(self) -> str:

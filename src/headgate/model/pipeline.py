@@ -353,7 +353,8 @@ class Pipeline:
 
     def declared(self) -> dict[str, Any]:
         """The declaration as the ledger keeps it, for whoever has no user code at hand."""
-        return {
+        timed = {} if self.event_time is None else {"event_time": self.event_time.declared()}
+        return timed | {
             "retry": None if self.retry is None else asdict(self.retry),
             "removed": self.removed,
             "dataset": self.dataset.declared() if isinstance(self.dataset, Dataset) else None,
@@ -361,7 +362,6 @@ class Pipeline:
             "per_partition": self.per_partition,
             "coalesce_seconds": self.coalesce_seconds,
             "retries_per_second": self.retries_per_second,
-            "event_time": None if self.event_time is None else self.event_time.declared(),
             "sources": [s.name for s in self.sources],
             "rows": [
                 {

@@ -6,7 +6,15 @@ from its worker threads, a slice of entries at a time.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,6 +22,7 @@ from typing import BinaryIO, Literal, Protocol, runtime_checkable
 
 from .call import Call, Vouched, Web
 from .envelope import Clock, Envelope, Kind, Provider, Refused, Strength
+from .watermark import Watermark
 
 
 class Spool(Protocol):
@@ -202,6 +211,21 @@ class Followed(Source, Protocol):
         The checkpoint moves in the transaction that admits what was told. Raises `Unavailable`;
         it is then followed again from the last checkpoint that was kept.
         """
+        ...
+
+
+# Up to when a pipeline is complete; asked with the moment that is waited for, if there is one.
+Stands = Callable[[Watermark, datetime | None], Awaitable[datetime | None]]
+
+
+@runtime_checkable
+class Waiting(Followed, Protocol):
+    """A followed source that may go by the watermark of a pipeline instead of the clock."""
+
+    by: Watermark | None
+
+    def going_by(self, stands: Stands) -> Followed:
+        """The same, with the watermark at hand."""
         ...
 
 

@@ -116,6 +116,11 @@ def is_late(event_time: datetime, watermark: datetime | None) -> bool:
     return watermark is not None and event_time < watermark
 
 
+def by_how_much(event_time: datetime, watermark: datetime) -> str:
+    """How late an event is, for people: days, hours, minutes and seconds."""
+    return str(watermark - event_time).removesuffix("000")
+
+
 def counted(event_time: datetime, now: datetime, skew: timedelta) -> datetime:
     """The event time as far as it is believed: no further ahead of the clock than `skew`."""
     return min(event_time, now + skew)

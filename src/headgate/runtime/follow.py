@@ -11,12 +11,13 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 from datetime import UTC, datetime
+from functools import partial
 
 from headgate.errors import UsageError
-from headgate.ledger import inbox, mark
+from headgate.ledger import inbox, mark, watermark
 from headgate.ledger.inbox import Registered
 from headgate.model.envelope import Envelope, Refused
-from headgate.model.ports import Advance, Followed
+from headgate.model.ports import Advance, Followed, Waiting
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
@@ -34,6 +35,8 @@ class Follower:
     def __init__(self, db: Database, to: Registered, source: Followed) -> None:
         self._db = db
         self._to = to
+        if isinstance(source, Waiting) and source.by is not None:
+            source = source.going_by(partial(watermark.stands, db))
         self._source = source
         self.quiet = Quiet()
 

@@ -15,17 +15,18 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, gate, pace, quarantine
+from headgate.ledger import anchor, budget, gate, pace, quarantine, watermark
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
-from headgate.model.signal import BACKLOG, DEAD, OUTAGE, emit
+from headgate.model.signal import BACKLOG, DEAD, OUTAGE, WATERMARK, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
 
+from . import release
 from .collect import Collector
 from .incident import Hook
 from .tuning import Tuning
@@ -82,6 +83,7 @@ class Sweeper:
             self._anchor_at = now + self._tuning.anchor_seconds
             await self.anchor()
         await self._budgets()
+        await release.release_late(self._db)
         await self._gauges()
         await self._hook.tell(self._db)
 
@@ -135,6 +137,9 @@ class Sweeper:
             emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")
             emit(BACKLOG, row.leased, pipeline=pipeline, status="leased")
             emit(BACKLOG, row.soon + row.later, pipeline=pipeline, status="waiting")
+        for stream in await watermark.streams(self._db):
+            if stream.watermark is not None:
+                emit(WATERMARK, stream.watermark.timestamp(), stream=stream.name)
 
     def _store(self, uri: str) -> Store:
         if uri not in self._stores:

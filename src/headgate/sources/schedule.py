@@ -8,6 +8,9 @@ Each period has a uri of its own and all of them have one subject: no period rep
 no two run at the same time. The key is made of the schedule's name and the period alone, so two
 processes with the same schedule admit each period once, and so does one whose clock went back.
 
+By a watermark (`by`) a period ends when the pipeline it names is complete up to then, whatever the
+clock says. The schedule's own mark never goes back.
+
 Clock changes, as in Debian's cron: a fixed time that does not exist (02:30 in spring) is due when
 the clock has jumped; one that comes twice (02:30 in autumn) is due the first time. Where the minute
 or the hour begins with `*`, real time counts: the missing hour has no periods and the repeated one
@@ -19,6 +22,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import aclosing
+from copy import copy
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Literal
@@ -27,15 +32,17 @@ from urllib.parse import quote
 import orjson
 
 from headgate.errors import ObjectMissing, PipelineError
+from headgate.model.cron import Cron
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, Provider
-from headgate.model.ports import Advance
-
-from headgate.model.cron import Cron
+from headgate.model.ports import Advance, Stands
+from headgate.model.watermark import Watermark
 
 Missed = Literal["all", "last", "skip"]
 # The clock may be set, and a machine may sleep: look at it again after this long at most.
 LONGEST_NAP_SECONDS = 60.0
+# How often a watermark is looked at.
+LOOK_SECONDS = 5.0
 # A mark this far ahead of the clock was left by a clock that was wrong, or ours is.
 AHEAD = timedelta(hours=1)
 MOST_CATCH_UP = 1000
@@ -57,6 +64,7 @@ class Schedule:
         cron: str,
         *,
         zone: str = "UTC",
+        by: Watermark | None = None,
         missed: Missed = "all",
         catch_up_limit: int = 100,
         grace: str | float = "1m",
@@ -67,6 +75,11 @@ class Schedule:
         self.cron = Cron(cron, zone)
         if missed not in ("all", "last", "skip"):
             raise PipelineError(f"{name}: missed={missed!r}", hint='"all", "last" or "skip"')
+        if by is not None and missed == "skip":
+            raise PipelineError(
+                f"{name}: missed='skip' has no meaning by a watermark, which moves in leaps",
+                hint='"all", or "last"',
+            )
         if not 1 <= catch_up_limit <= MOST_CATCH_UP:
             raise PipelineError(
                 f"{name}: catch_up_limit={catch_up_limit!r}",
@@ -75,12 +88,20 @@ class Schedule:
         if not name:
             raise PipelineError("a schedule has no name", hint="leave name out, or give it one")
         self.name = name
+        self.by = by
         self.missed: Missed = missed
         self.catch_up_limit = catch_up_limit
         self.grace_seconds = seconds(grace, f"{name}: grace")
         self.uri = f"schedule://{quote(name, safe='')}"
         self._clock = now
         self._sleep = sleep
+        self._stands: Stands | None = None
+
+    def going_by(self, stands: Stands) -> Schedule:
+        """The same schedule, with the watermark that it goes by at hand."""
+        made = copy(self)
+        made._stands = stands
+        return made
 
     def check(self) -> None:
         """Nothing outside of this process is needed."""
@@ -94,15 +115,17 @@ class Schedule:
 
     def describe(self) -> dict[str, str]:
         """What is declared, and when it is due next."""
-        return {
-            "cron": self.cron.expression,
-            "zone": self.cron.zone,
-            "missed": self.missed,
-            "next": next(self.cron.after(self._now())).isoformat(),
-        }
+        said = {"cron": self.cron.expression, "zone": self.cron.zone, "missed": self.missed}
+        if self.by is not None:
+            return said | {"by": f"the watermark of {self.by.pipeline}"}
+        return said | {"next": next(self.cron.after(self._now())).isoformat()}
 
     async def follow(self, checkpoint: str | None) -> AsyncGenerator[Advance | None]:
         """Every period that ends after the checkpoint, when it has ended."""
+        if self.by is not None:
+            async with aclosing(self._follow_watermark(self.by, checkpoint)) as telling:
+                async for advance in telling:
+                    yield advance
         at = self._now() if checkpoint is None else self._read(checkpoint)
         if checkpoint is None:
             yield Advance([], _stamp(at))
@@ -124,6 +147,29 @@ class Schedule:
                 yield None
                 wait = (due - self._now()).total_seconds()
                 await self._sleep(min(max(wait, 0.0), LONGEST_NAP_SECONDS))
+
+    async def _follow_watermark(
+        self, by: Watermark, checkpoint: str | None
+    ) -> AsyncGenerator[Advance | None]:
+        """The same by a watermark: a period has ended when nothing from before can be in time.
+
+        Streams wake up behind the others, so it may stand lower than before: that is waited out.
+        """
+        assert self._stands is not None, "whoever follows a schedule hands it the watermark"
+        at = None if checkpoint is None else self._read(checkpoint)
+        while True:
+            due = None if at is None else next(self.cron.after(at))
+            stands = await self._stands(by, due)
+            if stands is None or (due is not None and stands < due):
+                yield None
+                await self._sleep(LOOK_SECONDS)
+            elif at is None:
+                at = stands
+                yield Advance([], _stamp(at))
+            else:
+                told, at = self._due(at, stands)
+                now = self._now()
+                yield Advance([self._envelope(*period, now) for period in told], _stamp(at))
 
     def _now(self) -> datetime:
         return self._clock().astimezone(UTC)
