@@ -7,11 +7,12 @@ import threading
 from datetime import UTC, datetime
 from typing import Any
 
+import pytest
 from tests.sources.clock import Clock
-from tests.world import World, until
+from tests.world import World, change, until
 
 import headgate as hg
-from headgate.ledger import mark
+from headgate.ledger import inbox, mark
 from headgate.runtime.follow import Follower
 
 
@@ -112,3 +113,118 @@ async def test_a_clock_that_ran_ahead_and_came_back_runs_no_period_twice(world: 
     await world.run(p)
     assert await world.outcomes() == {"finalized": 5}
     assert (await world.tally())["duplicate"] == 4
+
+
+# By a watermark
+
+
+def daily(pipeline: str = "rain", **by: Any) -> hg.Schedule:
+    """The days of a pipeline, looked at as often as the test lets it."""
+    clock = Clock("2026-06-01T00:00:00")
+    watermark = hg.Watermark(pipeline, **by)
+    return hg.Schedule("0 0 * * *", by=watermark, now=clock.now, sleep=clock.sleep)
+
+
+def raining(world: World, **declared: Any) -> hg.Pipeline:
+    """A pipeline whose events may be an hour late."""
+    return world.pipeline("rain", event_time=hg.EventTime(lateness="1h"), **declared)
+
+
+async def days(world: World) -> list[str]:
+    """The periods that were told, by their end."""
+    found = await world.rows(
+        "SELECT uri FROM headgate.entry WHERE uri LIKE 'schedule:%' ORDER BY id"
+    )
+    return [uri[len("schedule://schedule/") :][:10] for (uri,) in found]
+
+
+def hours(n: float) -> float:
+    """Minutes since noon of the first of January, so many hours after its midnight."""
+    return (n - 12) * 60
+
+
+async def test_a_day_runs_when_the_watermark_has_passed_it(world: World):
+    """Whatever the clock says: at one minute to one it may still rain yesterday."""
+    rain = raining(world)
+    report = world.pipeline("report", sources=[daily()])
+    await world.receive(rain, change("a", "a", minute=hours(10)))
+    await world.run(rain, report)
+    assert await days(world) == [], "a first start has no past"
+    await world.receive(rain, change("b", "b", minute=hours(24.99)))
+    await world.run(rain, report)
+    assert await days(world) == []
+    await world.receive(rain, change("c", "c", minute=hours(25)))
+    await world.run(rain, report)
+    assert await days(world) == ["2026-01-02"]
+    await world.receive(rain, change("d", "d", minute=hours(24 * 4 + 1)))
+    await world.run(rain, report)
+    await world.run(rain, report)
+    assert await days(world) == [f"2026-01-0{n}" for n in (2, 3, 4, 5)]
+
+
+async def test_a_day_waits_for_what_was_admitted_and_is_not_done(world: World):
+    """The watermark has passed, and a reading of that day is still in work: it comes first."""
+    rain = raining(world)
+    report = world.pipeline("report", sources=[daily()])
+    await world.receive(rain, change("a", "a", minute=hours(10)))
+    await world.run(rain, report)
+    await world.receive(
+        rain, change("b", "b", minute=hours(23)), change("c", "c", minute=hours(26))
+    )
+    await world.run(report)
+    assert await days(world) == []
+    await world.run(rain)
+    await world.run(report)
+    assert await days(world) == ["2026-01-02"]
+
+
+async def test_a_pipeline_may_go_by_its_own_watermark(world: World):
+    """Its periods are no events of a stream: they neither move the watermark nor hold it back."""
+    rain = raining(world, sources=[daily()])
+    for n, hour in enumerate((10, 30, 55)):
+        await world.receive(rain, change(f"{n}", f"{n}", minute=hours(hour)))
+        await world.run(rain)
+    assert await days(world) == ["2026-01-02", "2026-01-03"]
+    assert await world.count("headgate.watermark") == 1
+
+
+async def test_a_day_waits_at_most_so_long_by_the_clock(world: World):
+    """Every stream is silent: where that is said, the day runs all the same."""
+    rain = raining(world)
+    report = world.pipeline("report", sources=[daily(at_most="6h")])
+    await world.receive(rain, change("a", "a", minute=hours(10)))
+    at = await world.register(report)
+    await mark.advance(world.db, at, "schedule", None, "2026-01-01T12:00:00+00:00", ())
+    await world.run(rain, report)
+    assert len(await days(world)) == 100, "catch_up_limit"
+    missing = (datetime.now(UTC) - datetime.fromisoformat((await days(world))[-1] + "T00:00Z")).days
+    assert missing <= 1
+
+
+async def test_a_watermark_that_stands_lower_again_runs_no_day_twice(world: World):
+    """A second stream wakes up far behind the first."""
+    rain = raining(world)
+    report = world.pipeline("report", sources=[daily()])
+    await world.receive(rain, change("a", "a", minute=hours(10)))
+    await world.run(rain, report)
+    await world.receive(rain, change("b", "b", minute=hours(50)))
+    await world.run(rain, report)
+    before = await days(world)
+    slow = [change("c", "c", minute=hours(3))]
+    await inbox.receive(world.db, await world.register(rain), "slow", slow)
+    await world.run(rain, report)
+    assert await days(world) == before == ["2026-01-02", "2026-01-03"]
+    assert (await world.tally())["duplicate"] == 0
+
+
+async def test_a_schedule_without_a_watermark_to_go_by_says_so(world: World):
+    """The pipeline is not there, or declares no event time: it is waited for, and named."""
+    report = world.pipeline("report", sources=[daily("snow")])
+    with pytest.raises(hg.Unavailable, match="pipeline 'snow' has no watermark to go by"):
+        await world.run(report, max_wait_seconds=0.3)
+
+
+def test_a_watermark_and_skipping_do_not_go_together():
+    """It moves in leaps: what is a minute overdue by it says nothing."""
+    with pytest.raises(hg.PipelineError, match="skip"):
+        hg.Schedule("0 0 * * *", by=hg.Watermark("rain"), missed="skip")
