@@ -61,6 +61,7 @@ TODO = {
     errors.SchemaError: "Have the source repair the data, or fix the handler; release.",
     errors.PermissionDenied: "Grant read access; release.",
     errors.Conflict: "Ask the sender which payload is right.",
+    errors.LateEvent: "[Late data lane](late-data-lane.md).",
     errors.EffectRefused: "The handler asks for what cannot be kept. Fix it; release.",
 }
 

@@ -90,7 +90,9 @@ def test_every_parameter_of_a_push_is_in_the_reference(name: str) -> None:
     assert said | shared == set(inspect.signature(getattr(hg.Push, name)).parameters)
 
 
-@pytest.mark.parametrize("name", ["Artifact", "Change", "Check", "JsonSchema", "RetryPlan"])
+@pytest.mark.parametrize(
+    "name", ["Artifact", "Change", "Check", "EventTime", "JsonSchema", "RetryPlan", "Watermark"]
+)
 def test_the_reference_shows_how_a_value_is_made(name: str) -> None:
     """Its parameters are there in their order."""
     said = re.search(rf"`hg\.{name}\((.*?)\)`", section(PIPELINE, f"hg.{name}"))
