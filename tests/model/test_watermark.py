@@ -33,8 +33,9 @@ def test_a_watermark_never_goes_back(times: list[datetime]) -> None:
     stream = Stream()
     for time in times:
         after = advance(stream, time, NOON, RULE)
-        assert stream.watermark is None or after.watermark >= stream.watermark
         assert after.seen is not None
+        assert after.watermark is not None
+        assert stream.watermark is None or after.watermark >= stream.watermark
         assert after.watermark == after.seen - timedelta(hours=1)
         stream = after
 

@@ -120,7 +120,7 @@ class Lane:
 
     async def order(self) -> list[tuple[bytes, datetime, datetime | None]]:
         """What was admitted, in order: key, event time, and the watermark that had passed it."""
-        return await self.world.rows(  # type: ignore[return-value]
+        return await self.world.rows(
             "SELECT key, event_time, late FROM headgate.entry WHERE pipeline = $1 ORDER BY id",
             self.id,
         )
