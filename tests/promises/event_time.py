@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypedDict
 
@@ -12,8 +14,9 @@ from msgspec import structs
 from tests.world import NOON, World, change
 
 import headgate as hg
-from headgate.ledger import inbox, revert, watermark
+from headgate.ledger import inbox, mark, request, revert, watermark
 from headgate.ledger.aside import Aside
+from headgate.ledger.inbox import Registered
 from headgate.model import watermark as model
 from headgate.model.crash import arm, disarm
 from headgate.model.entry import Point
@@ -21,6 +24,7 @@ from headgate.model.verdict import Quarantine
 
 HOUR = hg.EventTime(lateness="1h")
 HOLD = hg.EventTime(lateness="1h", late="hold")
+Door = Callable[[World, Registered, hg.Envelope], Awaitable[None]]
 
 
 class Row(TypedDict):
@@ -217,6 +221,34 @@ async def test_what_is_no_event_of_the_stream_moves_nothing(world: World):
     assert await stands(world) == at(-60)
     await world.receive(pipeline, change("b", "b", minute=-30))
     assert await late(world) == {}
+    await world.run(pipeline)
+
+
+async def by_queue(world: World, to: Registered, told: hg.Envelope) -> None:
+    await inbox.receive(world.db, to, "test", [told])
+
+
+async def by_stream(world: World, to: Registered, told: hg.Envelope) -> None:
+    before = await mark.at(world.db, to.pipeline, "test")
+    await mark.advance(world.db, to, "test", before, told.event_id, [told])
+
+
+async def by_webhook(world: World, to: Registered, told: hg.Envelope) -> None:
+    proof = hashlib.sha256(told.event_id.encode()).digest()
+    call = request.Request(told.event_id, "standard", "key", proof, proof, proof)
+    await request.admit(world.db, to, call, "test", told, {"accepted": True})
+
+
+@pytest.mark.parametrize("door", [by_queue, by_stream, by_webhook])
+@pytest.mark.parametrize("rule", [HOUR, HOLD], ids=["patch", "hold"])
+async def test_through_whichever_door_it_comes(world: World, rule: hg.EventTime, door: Door):
+    """Messages of a queue, events of a stream, calls of a webhook: late is late."""
+    pipeline = texts(world, rule)
+    to = await world.register(pipeline)
+    for name, minute in (("a", 120), ("late", 50), ("b", 70)):
+        await door(world, to, change(name, name, minute=minute))
+    assert await late(world) == {"late": at(60)}
+    assert len(await world.quarantined()) == (1 if rule is HOLD else 0)
     await world.run(pipeline)
 
 

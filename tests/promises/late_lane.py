@@ -6,12 +6,16 @@ import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from tests.world import NOON, World, change
 
 import headgate as hg
 from headgate.catalog import run
 from headgate.ledger import explain, facts
 from headgate.model import signal
+from headgate.model.crash import arm, disarm
+from headgate.model.entry import Point
+from headgate.runtime import release
 from headgate.runtime.intake import count
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
@@ -25,6 +29,13 @@ async def late_entry(world: World, pipeline: hg.Pipeline) -> int:
     await world.receive(pipeline, change("a", "a", minute=120))
     await world.receive(pipeline, change("late", "x", minute=50))
     return await world.val("SELECT max(id) FROM headgate.entry")
+
+
+async def long_ago(world: World) -> None:
+    """Whatever is in quarantine came two days ago, and nothing was released since."""
+    ago = datetime.now(UTC) - timedelta(days=2)
+    await world.db.execute("UPDATE headgate.pipeline SET late_released = $1", ago)
+    await world.db.execute("UPDATE headgate.quarantine SET first_at = $1", ago)
 
 
 async def test_explain_says_how_late_it_was_and_by_which_watermark(world: World):
@@ -125,11 +136,39 @@ async def test_a_schedule_releases_nothing_else(world: World):
 
     await world.receive(pipeline, change("a", "a"))
     await world.run(pipeline)
-    ago = datetime.now(UTC) - timedelta(days=2)
-    await world.db.execute("UPDATE headgate.pipeline SET late_released = $1", ago)
-    await world.db.execute("UPDATE headgate.quarantine SET first_at = $1", ago)
+    await long_ago(world)
     await Sweeper(world.db, Tuning()).sweep()
     assert len(await world.quarantined()) == 1
+
+
+@pytest.mark.parametrize("point", [Point.BEFORE_RELEASE, Point.AFTER_RELEASE])
+async def test_a_sweeper_that_dies_while_it_releases_leaves_the_rest_to_the_next(
+    world: World, point: Point, monkeypatch: pytest.MonkeyPatch
+):
+    """Two pages are held, and it dies at the first: each entry runs, and runs once."""
+    monkeypatch.setattr(release, "AT_ONCE", 3)
+    pipeline = world.pipeline(event_time=NIGHTLY)
+    told = [change(f"{n}", "x", minute=n) for n in range(6)]
+    await world.receive(pipeline, change("a", "a", minute=300), *told)
+    await long_ago(world)
+
+    def pull() -> None:
+        raise ConnectionError("the plug was pulled")
+
+    arm(point, pull)
+    try:
+        with pytest.raises(ConnectionError):
+            await release.release_late(world.db)
+    finally:
+        disarm()
+    assert len(await world.quarantined()) == (6 if point == Point.BEFORE_RELEASE else 3)
+    await release.release_late(world.db)
+    await world.run(pipeline)
+    assert await world.outcomes() == {
+        "finalized": 7,
+        "quarantined:late": 6,
+        "received:release": 6,
+    }
 
 
 async def test_two_sweepers_release_each_entry_once(world: World):
@@ -137,9 +176,7 @@ async def test_two_sweepers_release_each_entry_once(world: World):
     pipeline = world.pipeline(event_time=NIGHTLY)
     told = [change(f"{n}", "x", minute=n) for n in range(40)]
     await world.receive(pipeline, change("a", "a", minute=300), *told)
-    ago = datetime.now(UTC) - timedelta(days=2)
-    await world.db.execute("UPDATE headgate.pipeline SET late_released = $1", ago)
-    await world.db.execute("UPDATE headgate.quarantine SET first_at = $1", ago)
+    await long_ago(world)
     await asyncio.gather(*(Sweeper(world.db, Tuning()).sweep() for _ in range(2)))
     await world.run(pipeline)
     outcomes: dict[str, Any] = await world.outcomes()
