@@ -106,6 +106,7 @@ async def test_a_duplicate_neither_moves_the_watermark_nor_becomes_late(world: W
     contradicting = change("a", "other", event=early.event_id, minute=600)
     assert (await world.receive(pipeline, contradicting)).conflicts == 1
     assert await world.rows("SELECT * FROM headgate.watermark") == before
+    await world.receive(pipeline, early, change("c", "c", minute=170), early)
     assert await late(world) == {}
     await world.run(pipeline)
 
@@ -155,10 +156,11 @@ async def test_a_retry_decides_nothing_again(world: World):
     await world.receive(pipeline, change("a", "a", minute=0))
     path, worker = await world.path(pipeline), await world.worker()
     await world.finish(path, await world.claim(path, worker, 10))
-    await world.receive(pipeline, change("b", "b", minute=600))
+    for name in "bc":
+        await world.receive(pipeline, change(name, name, minute=600))
     await world.run(pipeline)
     assert await late(world) == {}
-    assert await world.outcomes() == {"waiting:retryable": 2, "finalized": 2}
+    assert await world.outcomes() == {"waiting:retryable": 3, "finalized": 3}
 
 
 @pytest.mark.parametrize("rule", [HOUR, HOLD], ids=["patch", "hold"])
