@@ -59,7 +59,7 @@ def _event(facts: Facts, kind: Kind, called: tuple[str, ...]) -> Document:
         "eventTime": moment(facts.at),
         "producer": names.PRODUCER,
         "schemaURL": SCHEMA,
-        "run": {"runId": str(facts.run_uuid), "facets": _run_facets(facts, kind, called)},
+        "run": {"runId": facts.run_uuid, "facets": _run_facets(facts, kind, called)},
         "job": {
             "namespace": names.ledger(facts),
             "name": facts.pipeline,
@@ -117,7 +117,7 @@ def _run_facets(facts: Facts, kind: Kind, called: tuple[str, ...]) -> Document:
 def results(facts: Facts) -> Document:
     """What was checked, by what policy, and what came of it."""
     return {
-        "policyDigest": names.policy_digest(facts),
+        "policyDigest": facts.declared.policy_digest,
         "passed": sum(check.passed for check in facts.checks),
         "failed": sum(not check.passed for check in facts.checks),
         "checks": [

@@ -19,7 +19,7 @@ from headgate.model.facts import Check, Facts, File, Version
 
 from . import names
 from .hrefs import object_name, within
-from .render import compact, iri, moment, said
+from .render import iri, moment, said
 
 CONTEXT: dict[str, Any] = {
     "dct": "http://purl.org/dc/terms/",
@@ -138,8 +138,8 @@ def _plan(facts: Facts) -> Node:
         "@id": names.plan(facts),
         "@type": ["prov:Plan", "prov:Entity"],
         "dct:title": f"What pipeline {facts.pipeline} declares",
-        "hg:policy": compact(names.policy(facts)),
-        "hg:policyDigest": _sha256(names.policy_digest(facts)),
+        "hg:policy": facts.declared.policy_text,
+        "hg:policyDigest": _sha256(facts.declared.policy_digest),
         **said(
             **{
                 "hg:pipelineVersion": facts.pipeline_version,
