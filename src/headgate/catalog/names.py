@@ -30,10 +30,14 @@ def ledger(facts: Facts) -> str:
 
 def of(facts: Facts, *parts: object) -> str:
     """A thing of this ledger, as in `urn:headgate:<ledger>:publication:12`."""
-    name = f"urn:headgate:{facts.ledger}"
-    for part in parts:
-        name += f":{part}" if isinstance(part, int) else f":{quoted(str(part), '')}"
-    return name
+    return part(ledger(facts), *parts)
+
+
+def part(whole: str, *parts: object) -> str:
+    """A part of something that has a name."""
+    for one in parts:
+        whole += f":{one}" if isinstance(one, int) else f":{quoted(str(one), '')}"
+    return whole
 
 
 def publication(facts: Facts, entry: int, *parts: object) -> str:
