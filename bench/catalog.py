@@ -8,60 +8,84 @@ when the last file is written; the share while publishing goes on is told beside
 from __future__ import annotations
 
 import asyncio
-import shutil
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from statistics import median
-from time import perf_counter, time
+from time import perf_counter
 
 import headgate as hg
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
 from headgate.pg import Database, migrate
-from headgate.runtime import inline, loop, station
+from headgate.runtime import loop, station
 from headgate.runtime.rebuild import rebuild
 from headgate.runtime.tuning import Tuning
 from headgate.runtime.work import Worker
 
-from . import processes
 from .files import row, through, write_small
 from .gate import LEFT, LOOK_SECONDS, TIMEOUT_SECONDS, set_as_up_does
 from .job import Count
-from .processes import Failed, Report, Together
+from .processes import Failed, Report
 from .result import Figure, Row
 from .server import Place
 
 ITEMS = 100_000
 AT_ONCE = 1000
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+# From the first file that was seen to the last that is published, and to the last of the catalog.
+TOOK = """
+SELECT extract(epoch FROM (SELECT min(received_at) FROM headgate.entry))::float8,
+       extract(epoch FROM (SELECT max(at) FROM headgate.commit))::float8,
+       extract(epoch FROM (SELECT max(moved_at) FROM headgate.projection))::float8
+"""
 
 
-async def _take_in(url: str, folder: Path, dataset: str | None) -> Report:
-    """Take in a folder; until every file is published and, where there is a catalog, in it."""
-    pipeline = hg.Pipeline(
-        "files",
-        sources=[hg.Directory(folder / "incoming", settle=0, every=0.5)],
-        store=str(folder / "lake"),
-        dataset=dataset,
+PIPELINE = """
+import headgate as hg
+
+files = hg.Pipeline(
+    "files",
+    sources=[hg.Directory({incoming!r}, settle=0, every=0.5)],
+    store={lake!r},
+    dataset={dataset!r},
+)
+"""
+
+
+def take_in(dataset: str | None, url: str, folder: Path) -> Report:
+    """Take in a folder with `headgate up`, from the first file it saw.
+
+    Until every file is published and, where there is a catalog, in it.
+    """
+    target = folder / "pipeline.py"
+    incoming, lake = str(folder / "incoming"), str(folder / "lake")
+    target.write_text(
+        PIPELINE.format(incoming=incoming, lake=lake, dataset=dataset), encoding="utf-8"
     )
+    up = [sys.executable, "-m", "headgate", "up", str(target), "--until-idle"]
+    ended = subprocess.run(
+        up,
+        cwd=folder,
+        env={**os.environ, "HEADGATE_DATABASE_URL": url, "HEADGATE_LOG_LEVEL": "error"},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    if ended.returncode:
+        raise Failed(f"headgate up failed:\n{ended.stderr}")
+    return loop.run(lambda: _took(url))
+
+
+async def _took(url: str) -> Report:
     async with await Database.open(url) as db:
-        await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
-        set_as_up_does()
-        began = time()
-        await inline.run(db, [pipeline], Tuning(), until_idle=True)
-        published: float = await db.fetchval(
-            "SELECT extract(epoch FROM max(at))::float8 FROM headgate.commit"
-        )
-        written: float | None = await db.fetchval(
-            "SELECT extract(epoch FROM max(moved_at))::float8 FROM headgate.projection"
-        )
+        row = await db.fetchrow(TOOK)
+        assert row is not None, "an aggregate has one row"
+        began, published, written = row
     return {"seconds": (written or published) - began, "published": published - began}
-
-
-def take_in(together: Together, url: str, folder: Path, dataset: str | None) -> Report:
-    """A process that takes in a folder and ends."""
-    together.begin()
-    return loop.run(lambda: _take_in(url, folder, dataset))
 
 
 def cost(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
@@ -69,7 +93,7 @@ def cost(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
 
     def once(dataset: str | None) -> tuple[Report, Count]:
         return through(
-            place, lambda f: write_small(f / "incoming", n), n, partial(take_in_as, dataset)
+            place, lambda f: write_small(f / "incoming", n), n, partial(take_in, dataset)
         )
 
     runs: list[tuple[float, float, Count]] = []
@@ -84,14 +108,6 @@ def cost(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
     how = f"{n} files of 8 KiB from a folder with everything catalogued, beside the same without"
     publishing = Figure("catalog_publishing", round(median(shares), 3), "×", how)
     return [row("catalog", how, n, runs)], [publishing]
-
-
-def take_in_as(dataset: str | None, url: str, folder: Path) -> Report:
-    """The same in a process of its own."""
-    mains: dict[str, tuple[processes.Main, tuple[object, ...]]] = {
-        "files": (take_in, (url, folder, dataset))
-    }
-    return processes.run(mains, TIMEOUT_SECONDS)["files"]
 
 
 def _pipeline(folder: Path) -> hg.Pipeline:
@@ -144,9 +160,8 @@ async def _rebuild(url: str, folder: Path, n: int) -> float:
 
 def rebuilt(place: Place, n: int) -> list[Figure]:
     """Everything of n items made again from nothing."""
-    folder = place.folder / "catalog"
+    folder = place.new_folder("catalog")
     url = loop.run(place.fresh)
     seconds = loop.run(lambda: _rebuild(url, folder, n))
-    shutil.rmtree(folder, ignore_errors=True)
     how = f"{n} items: STAC, DCAT and PROV from an empty folder, durable"
     return [Figure("catalog_rebuild", round(seconds / n * 1e6), "µs", how)]

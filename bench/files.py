@@ -44,7 +44,7 @@ def write_small(folder: Path, n: int) -> float:
     """Write and sync n small files; no two have the same bytes."""
     dice = random.Random(n)
     contents = [dice.randbytes(SMALL_BYTES) for _ in range(n)]
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     began = perf_counter()
     for k, content in enumerate(contents):
         with open(folder / f"{k:05d}.bin", "wb") as file:
@@ -118,6 +118,13 @@ def _take_in_alone(url: str, folder: Path) -> Report:
     return processes.run({"files": (take_in, (url, folder))}, TIMEOUT_SECONDS)["files"]
 
 
+def _take_in_and_remove(url: str, folder: Path) -> Report:
+    """The same for large files, which would fill the disk and are few."""
+    report = _take_in_alone(url, folder)
+    shutil.rmtree(folder)
+    return report
+
+
 def _peak_mb() -> float:
     try:
         # Of this process as it is; getrusage also counts what it was forked from.
@@ -142,14 +149,16 @@ def through(
     n: int,
     run: Callable[[str, Path], Report] | None = None,
 ) -> tuple[Report, Count]:
-    """A folder of files through Headgate, in a process of its own; what became of them."""
-    folder = place.folder / "files"
-    shutil.rmtree(folder, ignore_errors=True)
+    """A folder of files through Headgate, in a process of its own; what became of them.
+
+    The folder stays until the end of the go: for minutes after thousands of files were removed,
+    ext4 makes new ones several times more slowly.
+    """
+    folder = place.new_folder("files")
     prepare(folder)
     url = loop.run(place.fresh)
     report = (run or _take_in_alone)(url, folder)
     published = loop.run(lambda: _published(url))
-    shutil.rmtree(folder)
     return report, Count(max(0, n - published), max(0, published - n))
 
 
@@ -175,10 +184,7 @@ def small(place: Place, reps: int, n: int) -> tuple[list[Row], list[Figure]]:
     """Small files beside a loop that writes and syncs as many."""
 
     def base() -> float:
-        folder = place.folder / "bare-files"
-        seconds = write_small(folder, n)
-        shutil.rmtree(folder)
-        return seconds
+        return write_small(place.new_folder("bare-files"), n)
 
     runs: list[tuple[float, float, Count]] = []
     before = base()
@@ -206,7 +212,7 @@ def large(place: Place, reps: int, size: int) -> tuple[list[Row], list[Figure]]:
 
     before = _copy_large(original, copy)
     for _ in range(reps):
-        report, counted = through(place, bring, 1)
+        report, counted = through(place, bring, 1, _take_in_and_remove)
         after = _copy_large(original, copy)
         peaks.append(report["peak_mb"])
         runs.append((report["seconds"], (before + after) / 2, counted))

@@ -24,6 +24,14 @@ class Place:
         self._admin = url
         self.folder = folder
         self.url = urlunsplit(urlsplit(url)._replace(path=f"/{DATABASE}"))
+        self._folders = 0
+
+    def new_folder(self, name: str) -> Path:
+        """A folder that nobody has used; it stays until the end of the go."""
+        self._folders += 1
+        made = self.folder / f"{name}-{self._folders}"
+        made.mkdir()
+        return made
 
     async def fresh(self) -> str:
         """The address of an empty database. Its predecessor is gone, and its pages are written."""

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from headgate.model.envelope import Envelope
-from headgate.model.facts import Check, Facts, File, Item, Version, run_name
+from headgate.model.facts import Check, Declared, Facts, File, Item, Version, run_name
 
 LEDGER = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 STORE = "s3://lake/soil"
@@ -120,7 +120,7 @@ def facts(shown: Version | None = None, before: Version | None = None, **more: A
         "pipeline_version": "1",
         "code": sha("code"),
         "params": sha("params"),
-        "declared": DECLARED,
+        "declared": Declared(DECLARED),
         "entry": shown.entry,
         "fence": 1,
         "attempt": 1,
@@ -213,7 +213,7 @@ FENCED = unpublished(
     pipeline_version="",
     code="",
     params="",
-    declared={},
+    declared=Declared(),
     worker=None,
     content=None,
 )

@@ -19,7 +19,7 @@ from headgate.catalog.hrefs import StaticHrefs
 from headgate.catalog.render import dump, iri
 from headgate.catalog.summary import code
 from headgate.model import delta
-from headgate.model.facts import Facts, File
+from headgate.model.facts import Declared, Facts, File
 
 SCHEMAS = {
     "detector.json": "events/object-change-event-v1.schema.json",
@@ -78,7 +78,9 @@ def test_the_same_facts_are_the_same_bytes(facts: Facts) -> None:
     """Whenever and wherever they are rendered, in whatever zone the machine is."""
     zone = timezone(timedelta(hours=5, minutes=30))
     told = replace(
-        facts, at=facts.at.astimezone(zone), declared=dict(reversed(list(facts.declared.items())))
+        facts,
+        at=facts.at.astimezone(zone),
+        declared=Declared(reversed(list(facts.declared.items()))),
     )
     assert everything(facts) == everything(told)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.world import World
 
+from headgate.ledger import projection
 from headgate.pg import Link
 
 FINISHED = 200_000
@@ -110,3 +111,18 @@ async def test_an_outage_that_thousands_wait_for_does_not_slow_the_claims(world:
     assert probing == 1
     assert sum(first.values()) < 50_000, first
     assert sum(second.values()) < 50_000, second
+
+
+async def test_a_page_of_the_catalog_reads_its_own_items_only(world: World):
+    """Whoever writes the files of a hundred items does not walk over all others for each of them."""
+    async with world.db.connection() as link:
+        await link.execute("BEGIN")
+        await link.execute(
+            "INSERT INTO headgate.item (entry, pipeline, collection, item, starts, ends)"
+            " SELECT n, 1, 'soil', 'a-name-as-files-have-it-' || n, now(), now()"
+            " FROM generate_series(1, 20000) AS n"
+        )
+        ids = [f"a-name-as-files-have-it-{n}" for n in range(1, 101)]
+        read = await _rows_read(link, projection.Q.heads, ["soil"] * 100, ids, [1])
+        await link.execute("ROLLBACK")
+    assert read["item"] == 100, read

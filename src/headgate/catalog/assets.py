@@ -17,6 +17,8 @@ RUN_FILES = (
     ("qa", "qa.json", "application/json", "What was checked, and what came of it"),
 )
 
+_TAKEN = frozenset(key for key, *_ in RUN_FILES)
+
 
 def assets(parts: Sequence[Facts], hrefs: Hrefs) -> dict[str, Any]:
     """All assets, by key. A handler may say more about a file, not where it is nor what."""
@@ -64,8 +66,7 @@ def _file(facts: Facts, file: File, said: Mapping[str, Any], hrefs: Hrefs) -> di
 
 def _key(name: str, prefix: str) -> str:
     """An artifact must not hide the files of the run."""
-    taken = {key for key, *_ in RUN_FILES}
-    return f"{prefix}artifact-{name}" if name in taken else prefix + name
+    return f"{prefix}artifact-{name}" if name in _TAKEN else prefix + name
 
 
 def _prefixes(parts: Sequence[Facts]) -> list[str]:

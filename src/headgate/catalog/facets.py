@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from .names import PRODUCER
@@ -33,15 +34,23 @@ OURS = {
 
 def standard(facet: str, **fields: Any) -> dict[str, Any]:
     """A public facet."""
-    version, name = STANDARD[facet]
-    url = f"{_PUBLIC}/{version}/{name}.json#/$defs/{name}"
-    return {"_producer": PRODUCER, "_schemaURL": url, **fields}
+    return {"_producer": PRODUCER, "_schemaURL": _public(facet), **fields}
 
 
 def ours(facet: str, **fields: Any) -> dict[str, Any]:
     """A facet of our own."""
-    url = f"{url_of(OURS[facet])}#/$defs/{title_of(facet)}"
-    return {"_producer": PRODUCER, "_schemaURL": url, **fields}
+    return {"_producer": PRODUCER, "_schemaURL": _own(facet), **fields}
+
+
+@cache
+def _public(facet: str) -> str:
+    version, name = STANDARD[facet]
+    return f"{_PUBLIC}/{version}/{name}.json#/$defs/{name}"
+
+
+@cache
+def _own(facet: str) -> str:
+    return f"{url_of(OURS[facet])}#/$defs/{title_of(facet)}"
 
 
 def title_of(facet: str) -> str:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Protocol
 
 from headgate.model.facts import File
@@ -99,14 +100,14 @@ class StaticHrefs:
         return self._to(run_name(run, name))
 
     def _to(self, name: str) -> str:
-        here, there = self.at.split("/")[:-1], quoted(name).split("/")
+        here, there = self.at, quoted(name)
         shared = 0
-        while shared < min(len(here), len(there) - 1) and here[shared] == there[shared]:
-            shared += 1
-        up = "../" * (len(here) - shared) or "./"
-        return up + "/".join(there[shared:])
+        while (end := there.find("/", shared) + 1) and here.startswith(there[shared:end], shared):
+            shared = end
+        return ("../" * here.count("/", shared) or "./") + there[shared:]
 
 
+@lru_cache(1024)
 def shard(item: str) -> str:
     """Which of 256 folders an item is in, so that none has more files than one cares to list."""
     return hashlib.sha256(item.encode()).hexdigest()[:2]
@@ -153,6 +154,7 @@ def within(store: str, name: str) -> str:
     return f"{store.rstrip('/')}/{quoted(name)}"
 
 
+@lru_cache(1024)
 def file_name(item: str) -> str:
     """An item's id as a file may be called: two ids never share a name.
 

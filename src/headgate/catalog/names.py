@@ -7,7 +7,9 @@ together without a clash, and records of one ledger speak of the same things by 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from functools import lru_cache
+
+import orjson
 
 from headgate.model.facts import Facts
 
@@ -28,7 +30,14 @@ def ledger(facts: Facts) -> str:
 
 def of(facts: Facts, *parts: object) -> str:
     """A thing of this ledger, as in `urn:headgate:<ledger>:publication:12`."""
-    return ":".join([ledger(facts), *(quoted(str(part), "") for part in parts)])
+    return part(ledger(facts), *parts)
+
+
+def part(whole: str, *parts: object) -> str:
+    """A part of something that has a name."""
+    for one in parts:
+        whole += f":{one}" if isinstance(one, int) else f":{quoted(str(one), '')}"
+    return whole
 
 
 def publication(facts: Facts, entry: int, *parts: object) -> str:
@@ -53,21 +62,18 @@ def agent(name: str) -> str:
     return f"urn:headgate:agent:{quoted(name, '')}"
 
 
-def policy(facts: Facts) -> dict[str, Any]:
-    """What the pipeline declared, which is the plan of its runs; not what it happened to run on."""
-    return {name: value for name, value in facts.declared.items() if name != "environment"}
-
-
-def policy_digest(facts: Facts) -> str:
-    """SHA-256 of what the pipeline declared."""
-    return hashlib.sha256(compact(policy(facts)).encode()).hexdigest()
-
-
 def plan(facts: Facts) -> str:
     """The plan of a run: a policy, and the code and the parameters that carry it out."""
-    whole = [facts.pipeline_version, facts.code, facts.params, policy(facts)]
-    digest = hashlib.sha256(compact(whole).encode()).hexdigest()
+    digest = _plan_digest(
+        facts.pipeline_version, facts.code, facts.params, facts.declared.policy_text
+    )
     return of(facts, "plan", facts.pipeline, digest)
+
+
+@lru_cache(256)
+def _plan_digest(version: str, code: str, params: str, policy: str) -> str:
+    whole = compact([version, code, params, orjson.Fragment(policy)])
+    return hashlib.sha256(whole.encode()).hexdigest()
 
 
 def environment(facts: Facts) -> dict[str, str]:

@@ -11,6 +11,7 @@ wherever it is told. Names: `event.ingest` and `run.start` are the START event, 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -30,13 +31,20 @@ Document = dict[str, Any]
 
 def events(facts: Facts) -> list[Document]:
     """The two events of a run, as they would have been sent."""
-    start = _event(facts, "START", ("event.ingest", "run.start"))
-    end = _event(facts, end_of(facts), ("run.metrics", "run.end"))
-    start["eventTime"] = moment(facts.started_at)
-    start["inputs"] = [_input(facts, None)]
-    end["inputs"] = [_input(facts, facts.content)]
+    told, shared, where = _told(facts), _shared(facts), _source(facts)
+    began = ours("headgate_run", events=["event.ingest", "run.start"], **told)
+    start = _event(facts, "START", moment(facts.started_at), {"headgate_run": began, **shared})
+    start["inputs"] = [_input(where, facts.shown.get("version_hint"))]
+    kind = end_of(facts)
+    ended = ours("headgate_run", events=["run.metrics", "run.end"], **told, **_end(facts))
+    facets = {"headgate_run": ended, **shared, **_outcome(facts, kind)}
+    end = _event(facts, kind, moment(facts.at), facets)
+    if facts.content is None:
+        end["inputs"] = start["inputs"]
+    else:
+        end["inputs"] = [_input(where, f"sha256:{facts.content}", facts)]
     if facts.version is not None:
-        end["outputs"] = list(_outputs(facts, facts.version))
+        end["outputs"] = _outputs(facts, facts.version)
     return [start, end]
 
 
@@ -53,60 +61,71 @@ def end_of(facts: Facts) -> Kind:
             return "ABORT"
 
 
-def _event(facts: Facts, kind: Kind, called: tuple[str, ...]) -> Document:
+def _event(facts: Facts, kind: Kind, at: str, facets: Document) -> Document:
     return {
         "eventType": kind,
-        "eventTime": moment(facts.at),
+        "eventTime": at,
         "producer": names.PRODUCER,
         "schemaURL": SCHEMA,
-        "run": {"runId": str(facts.run_uuid), "facets": _run_facets(facts, kind, called)},
-        "job": {
-            "namespace": names.ledger(facts),
-            "name": facts.pipeline,
-            "facets": {
-                "jobType": standard(
-                    "jobType", processingType="BATCH", integration="HEADGATE", jobType="PIPELINE"
-                )
-            },
-        },
+        "run": {"runId": facts.run_uuid, "facets": facets},
+        "job": {"namespace": names.ledger(facts), "name": facts.pipeline, "facets": _JOB},
         "inputs": [],
         "outputs": [],
     }
 
 
-def _run_facets(facts: Facts, kind: Kind, called: tuple[str, ...]) -> Document:
-    ended = kind != "START"
-    made: Document = {
-        "headgate_run": ours(
-            "headgate_run",
-            events=list(called),
-            run=facts.run,
-            entry=facts.entry,
-            fence=facts.fence,
-            attempt=facts.attempt,
-            idempotencyKey=facts.key,
-            **said(
-                effectKey=facts.effect,
-                worker=facts.worker,
-                pipelineVersion=facts.pipeline_version,
-                codeDigest=facts.code,
-                paramsDigest=facts.params,
-                outcome=facts.outcome if ended else None,
-                reason=facts.reason if ended else None,
-                errorClass=facts.error_class if ended else None,
-                journal=facts.pointer if ended else None,
-                milliseconds=_milliseconds(facts) if ended else None,
-            ),
+_JOB = {
+    "jobType": standard(
+        "jobType", processingType="BATCH", integration="HEADGATE", jobType="PIPELINE"
+    )
+}
+
+
+def _told(facts: Facts) -> Document:
+    """What is known of a run from its beginning."""
+    return {
+        "run": facts.run,
+        "entry": facts.entry,
+        "fence": facts.fence,
+        "attempt": facts.attempt,
+        "idempotencyKey": facts.key,
+        **said(
+            effectKey=facts.effect,
+            worker=facts.worker,
+            pipelineVersion=facts.pipeline_version,
+            codeDigest=facts.code,
+            paramsDigest=facts.params,
         ),
-        "tags": standard("tags", tags=_tags(facts)),
     }
+
+
+def _end(facts: Facts) -> Document:
+    """What is known of a run at its end."""
+    return said(
+        outcome=facts.outcome,
+        reason=facts.reason,
+        errorClass=facts.error_class,
+        journal=facts.pointer,
+        milliseconds=_milliseconds(facts),
+    )
+
+
+def _shared(facts: Facts) -> Document:
+    """The facets that both events of a run have."""
+    made: Document = {"tags": standard("tags", tags=_tags(facts))}
     engine: str | None = names.environment(facts).get("headgate")
     if engine is not None:
         made["processing_engine"] = standard("processing_engine", name="Headgate", version=engine)
     if facts.envelope.detector == "cron":
         due = moment(facts.envelope.event_time)
         made["nominalTime"] = standard("nominalTime", nominalStartTime=due)
-    if ended and facts.checks:
+    return made
+
+
+def _outcome(facts: Facts, kind: Kind) -> Document:
+    """The facets that only the end of a run has."""
+    made: Document = {}
+    if facts.checks:
         made["headgate_checks"] = ours("headgate_checks", **results(facts))
     if kind == "FAIL":
         text = facts.error or facts.reason or "failed"
@@ -117,7 +136,7 @@ def _run_facets(facts: Facts, kind: Kind, called: tuple[str, ...]) -> Document:
 def results(facts: Facts) -> Document:
     """What was checked, by what policy, and what came of it."""
     return {
-        "policyDigest": names.policy_digest(facts),
+        "policyDigest": facts.declared.policy_digest,
         "passed": sum(check.passed for check in facts.checks),
         "failed": sum(not check.passed for check in facts.checks),
         "checks": [
@@ -147,23 +166,32 @@ def _tags(facts: Facts) -> list[Document]:
     return [{"key": key, "value": value, "source": "HEADGATE"} for key, value in told.items()]
 
 
-def _input(facts: Facts, content: str | None) -> Document:
-    envelope = facts.shown
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """Where a source keeps its object, and what it said about it."""
+
+    namespace: str
+    name: str
+    place: Document
+    told: Document
+
+
+def _source(facts: Facts) -> _Source:
     namespace, name = place(facts.envelope.uri)
-    facets: Document = {
-        "dataSource": standard("dataSource", name=namespace, uri=iri(namespace)),
-        "headgate_source": ours(
-            "headgate_source",
-            **said(**{field: envelope.get(field) for field in _SOURCE}),
-            **({"sha256": content} if content else {}),
-        ),
-    }
-    version = (content and f"sha256:{content}") or envelope.get("version_hint")
+    told = said(**{field: facts.shown.get(field) for field in _SOURCE})
+    at = standard("dataSource", name=namespace, uri=iri(namespace))
+    return _Source(namespace, name, at, ours("headgate_source", **told))
+
+
+def _input(where: _Source, version: str | None, read: Facts | None = None) -> Document:
+    """What a run is about; with the facts of one that has read it, also what it read."""
+    facets: Document = {"dataSource": where.place, "headgate_source": where.told}
+    made: Document = {"namespace": where.namespace, "name": where.name, "facets": facets}
+    if read is not None:
+        facets["headgate_source"] = {**where.told, "sha256": read.content}
+        made["inputFacets"] = _read(read)
     if version:
         facets["version"] = standard("version", datasetVersion=version)
-    made: Document = {"namespace": namespace, "name": name, "facets": facets}
-    if content is not None:
-        made["inputFacets"] = _read(facts)
     return made
 
 

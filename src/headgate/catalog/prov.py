@@ -19,7 +19,7 @@ from headgate.model.facts import Check, Facts, File, Version
 
 from . import names
 from .hrefs import object_name, within
-from .render import compact, iri, moment, said
+from .render import iri, moment, said
 
 CONTEXT: dict[str, Any] = {
     "dct": "http://purl.org/dc/terms/",
@@ -31,39 +31,62 @@ CONTEXT: dict[str, Any] = {
 Node = dict[str, Any]
 
 
+class _Told:
+    """The facts of a run, and the names of what it is about: each is said many times."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = facts
+        self.run = names.run(facts)
+        self.pipeline = names.of(facts, "pipeline", facts.pipeline)
+        self.worker = None if facts.worker is None else names.of(facts, "worker", facts.worker)
+        self.person = None if facts.actor is None else names.of(facts, "person", facts.actor)
+        self.plan = names.plan(facts)
+        self.source = names.of(facts, "change", facts.key)
+        self.message = names.of(facts, "message", facts.entry)
+        self.publication = names.publication(facts, facts.entry)
+        self.data = f"{self.publication}:file:data"
+        self.ended = _time(facts.at)
+        self.generated = {
+            "prov:wasGeneratedBy": _id(self.run),
+            "prov:generatedAtTime": self.ended,
+        }
+
+
 def bundle(facts: Facts) -> dict[str, Any]:
     """Everything that is known about how one run came to its end."""
-    return {"@context": CONTEXT, "@graph": list(_nodes(facts))}
+    return {"@context": CONTEXT, "@graph": list(_nodes(_Told(facts)))}
 
 
-def _nodes(facts: Facts) -> Iterator[Node]:
-    yield _activity(facts)
-    yield from _agents(facts)
-    yield _plan(facts)
-    yield from _inputs(facts)
+def _nodes(told: _Told) -> Iterator[Node]:
+    facts = told.facts
+    yield _activity(told)
+    yield from _agents(told)
+    yield _plan(told)
+    yield from _inputs(told)
     if facts.version is not None:
-        yield from _outputs(facts, facts.version)
-    yield from _earlier(facts)
+        yield from _outputs(told, facts.version)
+    yield from _earlier(told)
 
 
-def _activity(facts: Facts) -> Node:
-    agents = [_pipeline(facts)]
-    if facts.worker is not None:
-        agents.append(_worker(facts))
-    if facts.actor is not None:
-        agents.append(names.of(facts, "person", facts.actor))
+def _activity(told: _Told) -> Node:
+    facts = told.facts
+    agents = [told.pipeline]
+    if told.worker is not None:
+        agents.append(told.worker)
+    if told.person is not None:
+        agents.append(told.person)
     return {
-        "@id": _run(facts),
+        "@id": told.run,
         "@type": ["prov:Activity", "hg:Run"],
         "dct:identifier": facts.run,
         "prov:startedAtTime": _time(facts.started_at),
-        "prov:endedAtTime": _time(facts.at),
-        "prov:used": [_id(used) for used in _used(facts)],
+        "prov:endedAtTime": told.ended,
+        "prov:used": [_id(used) for used in _used(told)],
         "prov:wasAssociatedWith": [_id(agent) for agent in agents],
         "prov:qualifiedAssociation": {
             "@type": "prov:Association",
-            "prov:agent": _id(_pipeline(facts)),
-            "prov:hadPlan": _id(names.plan(facts)),
+            "prov:agent": _id(told.pipeline),
+            "prov:hadPlan": _id(told.plan),
         },
         **said(
             **{
@@ -87,9 +110,10 @@ def _activity(facts: Facts) -> Node:
     }
 
 
-def _used(facts: Facts) -> Iterator[str]:
-    yield _source(facts)
-    yield _message(facts)
+def _used(told: _Told) -> Iterator[str]:
+    facts = told.facts
+    yield told.source
+    yield told.message
     for entry in (facts.reverts, facts.restores):
         if entry is not None:
             yield names.publication(facts, entry)
@@ -112,34 +136,36 @@ def _check(check: Check) -> Node:
     }
 
 
-def _agents(facts: Facts) -> Iterator[Node]:
+def _agents(told: _Told) -> Iterator[Node]:
+    facts = told.facts
     yield {
-        "@id": _pipeline(facts),
+        "@id": told.pipeline,
         "@type": ["prov:SoftwareAgent", "prov:Agent"],
         "dct:title": facts.pipeline,
     }
-    if facts.worker is not None:
+    if told.worker is not None:
         yield {
-            "@id": _worker(facts),
+            "@id": told.worker,
             "@type": ["prov:SoftwareAgent", "prov:Agent"],
             "dct:title": facts.worker,
-            "prov:actedOnBehalfOf": _id(_pipeline(facts)),
+            "prov:actedOnBehalfOf": _id(told.pipeline),
         }
-    if facts.actor is not None:
+    if told.person is not None:
         yield {
-            "@id": names.of(facts, "person", facts.actor),
+            "@id": told.person,
             "@type": ["prov:Person", "prov:Agent"],
             "dct:title": facts.actor,
         }
 
 
-def _plan(facts: Facts) -> Node:
+def _plan(told: _Told) -> Node:
+    facts = told.facts
     return {
-        "@id": names.plan(facts),
+        "@id": told.plan,
         "@type": ["prov:Plan", "prov:Entity"],
         "dct:title": f"What pipeline {facts.pipeline} declares",
-        "hg:policy": compact(names.policy(facts)),
-        "hg:policyDigest": _sha256(names.policy_digest(facts)),
+        "hg:policy": facts.declared.policy_text,
+        "hg:policyDigest": _sha256(facts.declared.policy_digest),
         **said(
             **{
                 "hg:pipelineVersion": facts.pipeline_version,
@@ -150,12 +176,13 @@ def _plan(facts: Facts) -> Node:
     }
 
 
-def _inputs(facts: Facts) -> Iterator[Node]:
+def _inputs(told: _Told) -> Iterator[Node]:
+    facts = told.facts
     envelope = facts.shown
     uri = iri(facts.envelope.uri)
     yield {"@id": uri, "@type": "prov:Entity", "dct:identifier": envelope["uri"]}
     yield {
-        "@id": _source(facts),
+        "@id": told.source,
         "@type": ["prov:Entity", "hg:Source"],
         "prov:specializationOf": _id(uri),
         "prov:atLocation": _id(uri),
@@ -173,10 +200,10 @@ def _inputs(facts: Facts) -> Iterator[Node]:
         ),
     }
     yield {
-        "@id": _message(facts),
+        "@id": told.message,
         "@type": ["prov:Entity", "hg:Message"],
         "dct:identifier": envelope["event_id"],
-        "dct:subject": _id(_source(facts)),
+        "dct:subject": _id(told.source),
         "hg:detector": envelope["detector"],
         "hg:source": envelope["source"],
         "hg:kind": facts.envelope.kind,
@@ -185,16 +212,17 @@ def _inputs(facts: Facts) -> Iterator[Node]:
     }
 
 
-def _outputs(facts: Facts, version: Version) -> Iterator[Node]:
-    me = names.publication(facts, facts.entry)
-    members = [_file(facts, file) for file in version.files]
-    rows = [] if version.removed else [_rows(facts, *t) for t in sorted(version.rows.items())]
+def _outputs(told: _Told, version: Version) -> Iterator[Node]:
+    facts = told.facts
+    me = told.publication
+    members = [_file(told, file) for file in version.files]
+    rows = [] if version.removed else [_rows(told, *t) for t in sorted(version.rows.items())]
     made: Node = {
         "@id": me,
         "@type": ["prov:Entity", "prov:Collection", "hg:Publication"],
-        **_generated(facts),
-        "prov:wasAttributedTo": _id(_pipeline(facts)),
-        "prov:wasDerivedFrom": [_id(used) for used in _origins(facts)],
+        **told.generated,
+        "prov:wasAttributedTo": _id(told.pipeline),
+        "prov:wasDerivedFrom": [_id(used) for used in _origins(told)],
         "prov:hadMember": [_id(member["@id"]) for member in (*members, *rows)],
         "hg:version": version.number,
         "hg:removed": version.removed,
@@ -210,19 +238,21 @@ def _outputs(facts: Facts, version: Version) -> Iterator[Node]:
     yield from rows
 
 
-def _origins(facts: Facts) -> Iterator[str]:
+def _origins(told: _Told) -> Iterator[str]:
+    facts = told.facts
     if facts.restores is not None:
         yield names.publication(facts, facts.restores)
     else:
-        yield _source(facts)
+        yield told.source
 
 
-def _file(facts: Facts, file: File) -> Node:
+def _file(told: _Told, file: File) -> Node:
+    facts = told.facts
     inline = file.name == "data" and facts.version is not None and facts.version.inline
     made: Node = {
-        "@id": names.publication(facts, facts.entry, "file", file.name),
+        "@id": names.part(told.publication, "file", file.name),
         "@type": ["prov:Entity", "hg:File"],
-        **_generated(facts),
+        **told.generated,
         "prov:specializationOf": _id(names.digest(file.digest)),
         "dct:title": file.name,
         "dct:format": file.media_type,
@@ -233,24 +263,25 @@ def _file(facts: Facts, file: File) -> Node:
     if file.size is not None:
         made["hg:size"] = file.size
     if file.name == "data":
-        made["prov:hadPrimarySource"] = _id(_source(facts))
+        made["prov:hadPrimarySource"] = _id(told.source)
     else:
-        made["prov:wasDerivedFrom"] = _id(names.publication(facts, facts.entry, "file", "data"))
+        made["prov:wasDerivedFrom"] = _id(told.data)
     return made
 
 
-def _rows(facts: Facts, table: str, count: int) -> Node:
+def _rows(told: _Told, table: str, count: int) -> Node:
     return {
-        "@id": names.publication(facts, facts.entry, "rows", table),
+        "@id": names.part(told.publication, "rows", table),
         "@type": ["prov:Entity", "hg:Rows"],
-        **_generated(facts),
-        "prov:wasDerivedFrom": _id(names.publication(facts, facts.entry, "file", "data")),
+        **told.generated,
+        "prov:wasDerivedFrom": _id(told.data),
         "dct:title": table,
         "hg:count": count,
     }
 
 
-def _earlier(facts: Facts) -> Iterator[Node]:
+def _earlier(told: _Told) -> Iterator[Node]:
+    facts = told.facts
     """The publications that this one replaces or takes back, and what readers cannot have now."""
     before = None if facts.before is None else facts.before.entry
     gone = set[int | None]()
@@ -258,40 +289,16 @@ def _earlier(facts: Facts) -> Iterator[Node]:
         gone.add(facts.reverts)
         if facts.version.removed and not facts.version.retired:
             gone.add(before)
-    told = (before, facts.reverts, facts.restores)
-    for entry in sorted({entry for entry in told if entry is not None}):
+    named = (before, facts.reverts, facts.restores)
+    for entry in sorted({entry for entry in named if entry is not None}):
         made: Node = {
             "@id": names.publication(facts, entry),
             "@type": ["prov:Entity", "hg:Publication"],
         }
         if entry in gone:
-            made["prov:wasInvalidatedBy"] = _id(_run(facts))
-            made["prov:invalidatedAtTime"] = _time(facts.at)
+            made["prov:wasInvalidatedBy"] = _id(told.run)
+            made["prov:invalidatedAtTime"] = told.ended
         yield made
-
-
-def _generated(facts: Facts) -> Node:
-    return {"prov:wasGeneratedBy": _id(_run(facts)), "prov:generatedAtTime": _time(facts.at)}
-
-
-def _run(facts: Facts) -> str:
-    return names.run(facts)
-
-
-def _source(facts: Facts) -> str:
-    return names.of(facts, "change", facts.key)
-
-
-def _message(facts: Facts) -> str:
-    return names.of(facts, "message", facts.entry)
-
-
-def _pipeline(facts: Facts) -> str:
-    return names.of(facts, "pipeline", facts.pipeline)
-
-
-def _worker(facts: Facts) -> str:
-    return names.of(facts, "worker", facts.worker)
 
 
 def _id(iri: str) -> Node:

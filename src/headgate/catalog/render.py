@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -25,6 +26,10 @@ _PATH = re.compile(r"[A-Za-z0-9._~/-]*").fullmatch
 _ODD = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~!$&'()*+,;=:@/?#%]")
 
 
+# They say something, though they count for nothing. (False is a zero to Python.)
+_NUMBERS = (0,)
+
+
 def dump(document: Mapping[str, Any]) -> bytes:
     """A document as a file has it: sorted, indented, with a last newline."""
     return orjson.dumps(document, option=_PRETTY)
@@ -40,11 +45,13 @@ def compact(value: Any) -> str:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
 
 
+@lru_cache(4096)
 def moment(at: datetime) -> str:
     """A time as RFC 3339 has it, in UTC."""
     return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
+@lru_cache(1024)
 def iri(uri: str) -> str:
     """An address that RDF and browsers take, without secrets, for what a source calls its object.
 
@@ -71,4 +78,4 @@ def quoted(text: str, safe: str = "/") -> str:
 
 def said(**fields: Any) -> dict[str, Any]:
     """The fields that have something to say: None and what is empty are left out."""
-    return {name: value for name, value in fields.items() if value not in (None, "", (), [], {})}
+    return {name: value for name, value in fields.items() if value or value in _NUMBERS}

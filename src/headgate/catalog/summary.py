@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 
 from headgate.model import delta
 from headgate.model.facts import Facts, File, Version
 from headgate.model.mask import printable
 from headgate.model.watermark import by_how_much
+
+from .render import moment
 
 _TICKS = re.compile(r"`+")
 
@@ -145,6 +147,8 @@ def _undo(facts: Facts) -> Iterator[str]:
 
 def code(text: str) -> str:
     """A text as it is, on one line, whatever it holds."""
+    if "`" not in text and text.isprintable() and text.strip() == text:
+        return f"`{text}`"
     shown = printable(text).replace("\n", "\\n").replace("\t", "\\t")
     longest = max(map(len, _TICKS.findall(shown)), default=0)
     fence, space = "`" * (longest + 1), " " if longest or shown != shown.strip() else ""
@@ -179,4 +183,4 @@ def _size(size: int | None) -> str:
 
 
 def _at(at: datetime) -> str:
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{moment(at)[:19].replace('T', ' ')} UTC"

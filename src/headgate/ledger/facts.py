@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import orjson
 
 from headgate.model.envelope import Envelope
-from headgate.model.facts import Check, Facts, File, Item, Version, media_type, run_name
+from headgate.model.facts import Check, Declared, Facts, File, Item, Version, media_type, run_name
 from headgate.pg import Database, Link, Record, queries
 
 Q = queries.load(__file__)
@@ -52,7 +53,6 @@ def _facts(ledger: str, r: Record) -> Facts:
         data=None,
     )
     content = r["content"].hex() if r["content"] is not None else doc.get("content")
-    declared: dict[str, Any] = orjson.loads(r["declared"]) if r["declared"] else {}
     return Facts(
         ledger=ledger,
         store=r["store"],
@@ -60,7 +60,7 @@ def _facts(ledger: str, r: Record) -> Facts:
         pipeline_version=r["pipeline_version"] or "",
         code=_hex(r["code"]) or "",
         params=_hex(r["params"]) or "",
-        declared=declared,
+        declared=_declared(r["declared"]),
         entry=r["entry"],
         fence=r["fence"],
         attempt=r["attempt"],
@@ -88,6 +88,11 @@ def _facts(ledger: str, r: Record) -> Facts:
         actor=r["actor"],
         late=r["late"],
     )
+
+
+@lru_cache(256)
+def _declared(text: str | None) -> Declared:
+    return Declared(orjson.loads(text) if text else {})
 
 
 def _version(r: Record, doc: dict[str, Any], envelope: Envelope) -> Version:

@@ -8,6 +8,7 @@ one another, and can be made again at any time, to the byte.
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,11 +16,12 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, Literal, cast
 
+import orjson
 from msgspec import structs
 
 from .dataset import Dataset
 from .envelope import Envelope
-from .mask import mask, mask_uri
+from .mask import LENGTH, is_harmless, mask, mask_uri
 from .output import output
 
 Outcome = Literal["finalized", "skipped", "quarantined", "waiting", "received", "fenced"]
@@ -132,6 +134,34 @@ class Version:
         return (File("data", self.content, self.size, self.media_type), *self.artifacts)
 
 
+class Declared(dict[str, Any]):
+    """What a pipeline declared when it ran. One serves all runs of a deployment.
+
+    So what follows from it is worked out once, and not once per run.
+    """
+
+    @cached_property
+    def policy(self) -> dict[str, Any]:
+        """The plan of its runs: all of it, but for what they happened to run on."""
+        return {name: value for name, value in self.items() if name != "environment"}
+
+    @cached_property
+    def policy_text(self) -> str:
+        """The same as one line of JSON, sorted."""
+        return orjson.dumps(self.policy, option=orjson.OPT_SORT_KEYS).decode()
+
+    @cached_property
+    def policy_digest(self) -> str:
+        """SHA-256 of that line."""
+        return hashlib.sha256(self.policy_text.encode()).hexdigest()
+
+    @cached_property
+    def dataset(self) -> Dataset | None:
+        """The dataset, if it named one."""
+        given = self.get("dataset")
+        return None if given is None else Dataset.restore(given)
+
+
 @dataclass(frozen=True)
 class Facts:
     """How one attempt at one entry ended. Digests and keys are hex; times have a zone."""
@@ -142,7 +172,7 @@ class Facts:
     pipeline_version: str
     code: str
     params: str
-    declared: Mapping[str, Any]
+    declared: Declared
     entry: int
     fence: int
     attempt: int
@@ -170,21 +200,20 @@ class Facts:
     actor: str | None = None
     late: datetime | None = None  # the watermark that had passed it when it was admitted
 
-    @property
+    @cached_property
     def run(self) -> str:
         """The run's name: one attempt of one entry."""
         return run_name(self.entry, self.fence)
 
     @cached_property
-    def run_uuid(self) -> uuid.UUID:
+    def run_uuid(self) -> str:
         """The same run for those who want a UUID; it is the same each time it is asked for."""
-        return uuid.uuid5(uuid.UUID(self.ledger), self.run)
+        return str(uuid.uuid5(uuid.UUID(self.ledger), self.run))
 
-    @cached_property
+    @property
     def dataset(self) -> Dataset | None:
         """The dataset it belongs to, if its pipeline has one."""
-        declared = self.declared.get("dataset")
-        return None if declared is None else Dataset.restore(declared)
+        return self.declared.dataset
 
     @cached_property
     def shown(self) -> Mapping[str, Any]:
@@ -196,9 +225,15 @@ class Facts:
             event_time=told.event_time.astimezone(UTC),
             received_at=told.received_at.astimezone(UTC),
         )
-        return {**cast("dict[str, Any]", mask(output(bare))), "uri": mask_uri(told.uri)}
+        said = output(bare)
+        # The names are ours, but for those in the metadata. One look at all texts of a message is
+        # enough for nearly every one of them.
+        text = orjson.dumps(said).decode()
+        if told.metadata or len(text) > LENGTH or not is_harmless(text):
+            said = cast("dict[str, Any]", mask(said))
+        return {**said, "uri": mask_uri(told.uri)}
 
-    @property
+    @cached_property
     def started_at(self) -> datetime:
         """When the attempt was claimed."""
         last = next((ms for _, ms in reversed(self.steps) if ms is not None), 0)

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 from headgate.catalog import static
 from headgate.catalog.static import Files
@@ -70,6 +71,7 @@ class Projector:
         # Pages that were being written when the ledger went away. Somebody else may have gone on
         # from there meanwhile, and what we wrote last may be older than what they did.
         self._doubtful: dict[int, int] = {}
+        self._listing = 0.0  # seconds that the lists took in this round
 
     @property
     def failing(self) -> str | None:
@@ -78,17 +80,15 @@ class Projector:
 
     async def run(self, told: Callable[[], None] = lambda: None) -> None:
         """Follow the journal for ever. What is away is waited for."""
-        loop = asyncio.get_running_loop()
         pause = SHORTEST_SECONDS
         while True:
-            began, moved = loop.time(), False
+            moved, self._listing = False, 0.0
             try:
                 moved = await self.round()
             except LedgerUnavailable:
                 emit(OUTAGE)
-            took = loop.time() - began
             # The lists of a large catalog take their time, however little is new: less often then.
-            pause = took if moved else min(pause * 1.5, LONGEST_SECONDS)
+            pause = self._listing if moved else min(pause * 1.5, LONGEST_SECONDS)
             told()
             await asyncio.sleep(max(SHORTEST_SECONDS, pause))
 
@@ -161,6 +161,7 @@ class Projector:
             described = await projection.collections(self._db, place)
             everything = self._described.get(place.id) != described
             if page.touched or everything:
+                began = perf_counter()
                 lists, empty = await page.shards()
                 about, ended = await page.collections(described, everything=everything)
                 await writer.write(lists)
@@ -168,6 +169,7 @@ class Projector:
                 await writer.write(about)
                 await writer.settle()
                 await writer.remove([*ended, *empty, *gone])
+                self._listing += perf_counter() - began
         self._described[place.id] = described
         upto = windows[-1][1] if windows else after
         await projection.move(link, place, upto)

@@ -37,6 +37,7 @@ def write_all(root: str, spools: str, files: Mapping[str, bytes], durable: set[s
     try:
         moves: list[tuple[str, str]] = []
         written: list[str] = []
+        known: dict[int, str] = {}
         for folder, paths in sorted(folders.items()):
             whole = not os.path.isdir(folder)
             under = f"{aside}/{len(written)}" if whole else aside
@@ -46,7 +47,7 @@ def write_all(root: str, spools: str, files: Mapping[str, bytes], durable: set[s
                 moves.append((under, folder))
             for path in paths:
                 file = f"{under}/{os.path.basename(path) if whole else len(written)}"
-                _write(file, files[path])
+                _write(file, files[path], known)
                 written.append(file)
                 if not whole:
                     moves.append((file, path))
@@ -107,7 +108,19 @@ def _aside(spools: str) -> tuple[str, int]:
         os.close(fd)
 
 
-def _write(file: str, content: bytes) -> None:
+def _write(file: str, content: bytes, known: dict[int, str]) -> None:
+    """Write a file. The very same content under a second name is a second name of its file.
+
+    Files are replaced and never written to, so neither name can change what the other shows.
+    """
+    if (same := known.get(id(content))) is not None:
+        try:
+            os.link(same, file)
+        except OSError:  # a filesystem without links
+            pass
+        else:
+            return
+    known[id(content)] = file
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NAMED_MODE)
     try:
         rest = memoryview(content)
