@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from headgate.model.entry import DECIDED
 from headgate.model.identity import alike
 from headgate.pg import Database
 
@@ -16,6 +17,14 @@ _EVIDENCE = {
     "generation": "its generation {}, numbered by the ledger when it admitted the change",
     "sequence": "the source's sequence {}",
     "event": "the source's event id, {}",
+}
+
+
+_DECISIONS = {
+    "release": "released it to run again",
+    "discard": "discarded it",
+    "undiscard": "took the discard back; it was in quarantine again",
+    "reset": "had the gates asked again",
 }
 
 
@@ -56,6 +65,9 @@ def statements(x: Life) -> Iterator[Statement]:
 def _asked(x: Life) -> Iterator[Statement]:
     if x.reverts is None:
         return
+    if x.reverts == x.restores:
+        yield _again(x)
+        return
     back = "leaves nothing, as before it"
     rows = (f"entry {x.entry}", f"publication {x.reverts}")
     if x.restores is not None:
@@ -65,6 +77,16 @@ def _asked(x: Life) -> Iterator[Statement]:
     by = "" if who is None else f", asked by {who.actor} because: {who.because}"
     yield Statement(
         f"It takes publication {x.reverts} back and {back}{by}.",
+        rows if who is None else (*rows, f"action {who.id}"),
+    )
+
+
+def _again(x: Life) -> Statement:
+    rows = (f"entry {x.entry}", f"publication {x.reverts}")
+    who = next((a for a in x.actions if a.verb == "reset"), None)
+    by = "" if who is None else f", asked by {who.actor} because: {who.because}"
+    return Statement(
+        f"It runs the change of publication {x.reverts} again and takes its place{by}.",
         rows if who is None else (*rows, f"action {who.id}"),
     )
 
@@ -97,13 +119,13 @@ def _line(x: Life, line: JournalLine) -> Iterator[Statement]:
         case "waiting" if "error" in line.facts:
             failed = f"failed with {line.reason}: {line.facts['error']}"
             yield Statement(f"{attempt} {failed}. It was to be retried.", proof)
+        case "quarantined" | "received" | "rolled_back" if line.steps[0][0] in DECIDED:
+            yield _decided(x, line, proof)
         case "quarantined":
             failed = (
                 f"failed with {line.reason}: {line.facts.get('error', 'no error was recorded')}"
             )
             yield Statement(f"{attempt} {failed}. It was rolled back and set aside.", proof)
-        case "received" | "rolled_back" if line.steps[0][0] == "quarantined":
-            yield _decided(x, line, proof)
         case _:
             why = line.reason or "no reason was recorded"
             yield Statement(f"{attempt} was given back ({why}) and not charged.", proof)
@@ -162,8 +184,8 @@ def _compared(x: Life) -> str:
 
 
 def _decided(x: Life, line: JournalLine, proof: tuple[str, ...]) -> Statement:
-    verb = "release" if line.outcome == "received" else "discard"
-    done = "released it to run again" if verb == "release" else "discarded it"
+    verb = line.reason or ""
+    done = _DECISIONS.get(verb, f"decided: {verb}")
     # The action is written in the transaction of its line, a moment before it.
     made = [a for a in x.actions if a.verb == verb and a.at <= line.at]
     if not made:

@@ -1,0 +1,2 @@
+-- Held for the branch that brings this number.
+SELECT 1;
