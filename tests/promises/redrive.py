@@ -202,7 +202,7 @@ async def test_nothing_more_is_released_while_enough_is_ready(world: World) -> N
 
 
 async def test_a_spent_budget_lets_a_few_try_and_holds_the_rest(world: World) -> None:
-    """Redrives pause while the pipeline's budget is spent, until somebody says why they should go."""
+    """Redrives pause while the budget is spent, until somebody says why they should go on."""
     await aside(world, *named(40))
     p = declared(world, lambda name: False)
     assert await budget.weigh(world.db, 0.05, 600)
@@ -244,7 +244,7 @@ async def test_the_rate_is_kept(world: World) -> None:
 
 
 async def test_it_can_be_paused_resumed_and_stopped_by_whoever_says_why(world: World) -> None:
-    """What was released goes on, nothing more follows, and each decision is kept with its reason."""
+    """What was released goes on, nothing follows, and each decision is kept with its reason."""
     await aside(world, *named(30))
     p = declared(world, lambda name: False)
     terms = replace(FAST, canary=3, batch=4)
@@ -337,7 +337,7 @@ REPAIRED = 'if obj.uri.endswith("4"):'
 def test_kill_9_in_the_middle_of_a_redrive_loses_and_repeats_nothing(
     place: Place, point: Point
 ) -> None:
-    """Whoever drives it dies on either side of a release, workers die too: it goes on where it was."""
+    """Who drives it dies on either side of a release, workers die too: it goes on where it was."""
     names = [f"f{n:02}" for n in range(20)]
     place.put(*names, text="poison")
     place.run()

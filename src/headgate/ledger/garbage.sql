@@ -18,7 +18,8 @@ WITH loose AS MATERIALIZED (
     WHERE o.state = 'kept' AND o.touched_at < now() - make_interval(secs => greatest($1::float8, $2::float8))
       AND NOT EXISTS (SELECT FROM headgate.reference r WHERE r.successor IS NULL AND r.digest = o.digest)
       AND NOT EXISTS (SELECT FROM headgate.quarantine q WHERE q.content = o.digest)
-      AND NOT EXISTS (SELECT FROM headgate.discarded d WHERE d.content = o.digest)),
+      AND NOT EXISTS (SELECT FROM headgate.discarded d
+                      WHERE d.content = o.digest AND d.at >= now() - make_interval(secs => $1))),
 past AS MATERIALIZED (
     SELECT r.entry, r.successor, r.digest FROM loose l JOIN headgate.reference r ON r.digest = l.digest
     WHERE r.successor IS NOT NULL),

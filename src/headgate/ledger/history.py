@@ -153,7 +153,7 @@ def _query(status: str) -> str:
 
 
 async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
-    """The entries that `text` means: an id, a key or its beginning, a pointer into the journal, a uri,
+    """The entries that `text` means: an id, a key or its beginning, a line of the journal, a uri,
     or a file's path.
 
     Newest first; empty when there is none. Raises `UsageError` when a beginning fits several keys.

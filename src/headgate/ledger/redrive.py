@@ -143,6 +143,8 @@ async def plan(db: Database, wanted: Wanted, terms: Terms, *, because: str, acto
             [r["fence"] for r in rows],
         )
         await link.execute(Q.act, who, f"plan redrive {made}", because)
+        reached(Point.BEFORE_RELEASE)
+    reached(Point.AFTER_RELEASE)
     return made
 
 
@@ -293,6 +295,8 @@ async def turn(
         now = _after(verb, row)
         await link.execute(Q.turn, id, now, because)
         await link.execute(Q.act, actor or getpass.getuser(), f"{verb} redrive {id}", because)
+        reached(Point.BEFORE_RELEASE)
+    reached(Point.AFTER_RELEASE)
     return now
 
 
