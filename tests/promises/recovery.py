@@ -140,10 +140,10 @@ async def test_free_sql_is_taken_back_before_it_runs_again(world: World) -> None
     """With `undo` the sum stays right; without it a reset is refused, and nothing happens."""
     await world.db.execute("CREATE TABLE total (n int); INSERT INTO total VALUES (0)")
 
-    def minus(tx: hg.Transaction, obj: hg.Object) -> None:
+    def minus(tx: Any, obj: hg.Object) -> None:
         tx.execute("UPDATE total SET n = n - $1::int", len(obj.text()))
 
-    def plus(tx: hg.Transaction, obj: hg.Object) -> None:
+    def plus(tx: Any, obj: hg.Object) -> None:
         tx.execute("UPDATE total SET n = n + $1::int", len(obj.text()))
 
     careless = world.pipeline()
