@@ -89,6 +89,7 @@ async def test_undiscarded_entries_have_one_run_file_for_their_attempt(world: Wo
     await quarantine.undiscard(world.db, [1], because="yes")
     pages = await facts.page(world.db, [1], 0, 100)
     assert [(f.entry, f.error) for f in pages] == [(1, "not today")]
+    assert [(f.run, f.error) for f in await facts.of_entry(world.db, 1)] == [("1-1", "not today")]
 
 
 def versioned(world: World, version: str, **declared: Any) -> hg.Pipeline:

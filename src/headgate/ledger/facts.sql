@@ -2,11 +2,12 @@
 -- planner would rather join the whole journal first.
 
 -- name: of_entry
--- Every line of one entry, oldest first, with the rows it points to.
+-- Every attempt at one entry, oldest first, with the rows its line points to. A line of an operator is
+-- nobody's attempt.
 SELECT f.* FROM headgate.journal j
 CROSS JOIN LATERAL (
     SELECT * FROM headgate.facts x WHERE x.batch = j.batch AND x.n = j.n OFFSET 0) f
-WHERE j.entry = $1 ORDER BY j.fence, j.batch, j.n
+WHERE j.entry = $1 AND j.attempt > 0 ORDER BY j.fence, j.batch, j.n
 
 -- name: of_publications
 -- The lines that published these entries.

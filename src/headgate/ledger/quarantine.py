@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from operator import itemgetter
+from typing import get_args
 
 from headgate.errors import UsageError
 from headgate.model.crash import reached
@@ -174,6 +175,10 @@ async def _hold(link: Link, rows: Sequence[Record]) -> None:
             )
 
 
-async def totals(db: Database) -> dict[str, int]:
-    """How many entries of each pipeline wait for a decision."""
-    return {r["pipeline"]: r["entries"] for r in await db.fetch(Q.totals)}
+async def totals(db: Database) -> dict[tuple[str, str], int]:
+    """How many entries of each pipeline and class wait for a decision, noughts included."""
+    rows = await db.fetch(Q.totals)
+    counted = {(r["pipeline"], r["class"]): r["entries"] for r in rows if r["class"] is not None}
+    # A gauge keeps its last value: where there is nothing it has to say so.
+    every = {(r["pipeline"], classed): 0 for r in rows for classed in get_args(QuarantineClass)}
+    return every | counted

@@ -118,5 +118,5 @@ FROM headgate.quarantine q JOIN headgate.pipeline p ON p.id = q.pipeline
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 
 -- name: totals
-SELECT p.name AS pipeline, count(q.entry) AS entries
-FROM headgate.pipeline p LEFT JOIN headgate.quarantine q ON q.pipeline = p.id GROUP BY p.name
+SELECT p.name AS pipeline, q.class, count(q.entry) AS entries
+FROM headgate.pipeline p LEFT JOIN headgate.quarantine q ON q.pipeline = p.id GROUP BY p.name, q.class

@@ -57,6 +57,12 @@ RETRIES = Signal(
     "retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",)
 )
 DEAD = Signal("dead_letter_count", "gauge", "Entries in quarantine.", ("queue",))
+ASIDE = Signal(
+    "headgate_quarantine_entries",
+    "gauge",
+    "Entries in quarantine, by class.",
+    ("pipeline", "classed"),
+)
 SETTLED = Signal(
     "headgate_settled_total", "counter", "Attempts by how they ended.", ("pipeline", "outcome")
 )
@@ -105,8 +111,8 @@ LAG = Signal(
 )
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS, RETRIES, DEAD,
-    SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
-    SCAN_SECONDS, REQUESTS, LAG,
+    ASIDE, SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED,
+    COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

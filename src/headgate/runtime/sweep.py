@@ -21,7 +21,7 @@ from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
-from headgate.model.signal import BACKLOG, DEAD, OUTAGE, emit
+from headgate.model.signal import ASIDE, BACKLOG, DEAD, OUTAGE, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
@@ -144,8 +144,11 @@ class Sweeper:
 
     async def _gauges(self) -> None:
         rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
-        for pipeline, entries in (await quarantine.totals(self._db)).items():
-            emit(DEAD, entries, queue=pipeline)
+        aside = await quarantine.totals(self._db)
+        for (pipeline, classed), entries in aside.items():
+            emit(ASIDE, entries, pipeline=pipeline, classed=classed)
+        for pipeline in {pipeline for pipeline, _ in aside}:
+            emit(DEAD, sum(n for of, n in aside.items() if of[0] == pipeline), queue=pipeline)
             # A gauge keeps its last value: a pipeline with nothing to do has to say so.
             row = rows.get(pipeline, gate.Resting(pipeline, 0, 0, 0, 0, None))
             emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")
