@@ -153,6 +153,20 @@ async def test_it_stops_in_the_middle_when_too_many_fail(world: World) -> None:
     assert await world.val("SELECT count(*) FROM effect") == 100
 
 
+async def test_failures_that_end_together_are_not_more_than_they_are(world: World) -> None:
+    """What is bad is tried until its attempts end, and so ends last: a fifth is still a fifth."""
+    await aside(world, *named(120))
+    bad = set((await numbered(world))[4::5])
+    p = declared(world, bad.__contains__)
+    terms = replace(FAST, canary=0, batch=120, stop_share=0.22)
+    await redrive.plan(world.db, Wanted(), terms, because="repaired")
+    await redrive.move(world.db)
+    await world.work(p)
+    await redrive.move(world.db)
+    ended = await one(world)
+    assert (ended.state, ended.progress.failed) == ("done", 24)
+
+
 async def test_the_order_within_a_subject_is_kept(world: World) -> None:
     """Three versions of each of twenty objects: all are published, one after the other."""
     told = [change(f"o{i}", f"o{i} v{v}", sequence=v) for v in (1, 2, 3) for i in range(20)]
@@ -333,11 +347,8 @@ BAD = 'if obj.read().startswith(b"poison"):'
 REPAIRED = 'if obj.uri.endswith("4"):'
 
 
-@pytest.mark.parametrize("point", [Point.BEFORE_RELEASE, Point.AFTER_RELEASE])
-def test_kill_9_in_the_middle_of_a_redrive_loses_and_repeats_nothing(
-    place: Place, point: Point
-) -> None:
-    """Who drives it dies on either side of a release, workers die too: it goes on where it was."""
+def test_kill_9_in_the_middle_of_a_redrive_loses_and_repeats_nothing(place: Place) -> None:
+    """Who drives it dies on either side of a release, a worker dies too: it goes on where it was."""
     names = [f"f{n:02}" for n in range(20)]
     place.put(*names, text="poison")
     place.run()
@@ -346,12 +357,11 @@ def test_kill_9_in_the_middle_of_a_redrive_loses_and_repeats_nothing(
     file.write_text(file.read_text().replace(BAD, REPAIRED))
     _plan(place, replace(FAST, batch=4, stop_share=0.5))
     careless = {"error_budget": 1.0}
-    up = place.up(die_at=f"{point}#2", tuning=careless)
-    up.wait()
-    assert up.process.returncode == -9, up.said()
-    assert place.query("SELECT state FROM headgate.redrive") == [
-        ("canary" if point is Point.BEFORE_RELEASE else "running",)
-    ]
+    for point, released in ((Point.BEFORE_RELEASE, 5), (Point.AFTER_RELEASE, 13)):
+        up = place.up(die_at=f"{point}#2", tuning=careless)
+        up.wait()
+        assert up.process.returncode == -9, up.said()
+        assert place.query("SELECT released FROM headgate.redrive") == [(released,)]
     up = place.up(crash_at=Point.BEFORE_FINALIZE, tuning=careless)
     up.ends()
     assert up.died_children() == ["work"], up.said()

@@ -246,9 +246,9 @@ async def _progress(link: Link, row: Record, ended: Counter[str]) -> Progress:
         row["passed"] + ended["passed"],
         row["failed"] + ended["failed"],
         row["gone"],
-        await link.fetchval(Q.failing, row["id"]),
-        recent["ended"],
+        recent["tried"],
         recent["failed"],
+        recent["failing"],
     )
 
 

@@ -51,18 +51,16 @@ SET state = CASE e.outcome WHEN 'quarantined' THEN 'failed' ELSE 'passed' END,
 FROM ended e WHERE d.redrive = $1 AND d.n = e.n
 RETURNING d.state
 
--- name: failing
--- Live, and tried without success since they were released.
-SELECT count(*) FROM headgate.redriven d
-WHERE d.redrive = $1 AND d.state = 'released' AND EXISTS (
-    SELECT FROM headgate.journal j
-    WHERE j.entry = d.entry AND j.fence > d.fence AND j.outcome = 'waiting')
-
 -- name: recent
-SELECT count(*) AS ended, count(*) FILTER (WHERE e.state = 'failed') AS failed
+-- The last that were released and tried: how many, how many failed for good, and how many so far.
+SELECT count(*) AS tried, count(*) FILTER (WHERE e.state = 'failed') AS failed,
+       count(*) FILTER (WHERE e.state = 'released') AS failing
 FROM (SELECT d.state FROM headgate.redriven d
-      WHERE d.redrive = $1 AND d.state IN ('passed', 'failed')
-      ORDER BY d.ended_at DESC, d.n DESC LIMIT $2) e
+      WHERE d.redrive = $1 AND d.state IN ('released', 'passed', 'failed')
+        AND (d.state <> 'released' OR EXISTS (
+            SELECT FROM headgate.journal j
+            WHERE j.entry = d.entry AND j.fence > d.fence AND j.outcome = 'waiting'))
+      ORDER BY d.n DESC LIMIT $2) e
 
 -- name: next
 -- The next that are to be released, of pipelines that are not held back.

@@ -22,8 +22,9 @@ Held = Literal["canary", "failing", "live", "backlog", "budget", "rate", "ending
 """Why nothing is released right now."""
 
 ACTIVE: tuple[State, ...] = ("planned", "canary", "running")
-# The share is that of the last so many that ended: nine thousand good ones must not hide a
-# thousand bad ones behind them.
+# The share is that of the last so many that were released and tried: nine thousand good ones must
+# not hide a thousand bad ones behind them. Not of those that ended last: what fails takes its time,
+# and then many end together.
 RECENT = 100
 # One failure among two says nothing yet.
 LEAST = 20
@@ -45,16 +46,18 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far it is. `failing` are live and have failed at least once since they were released."""
+    """How far it is. `recent` are the last that were tried: some failed for good, some are failing
+    and will be tried again.
+    """
 
     total: int
     released: int
     passed: int
     failed: int
     gone: int
-    failing: int = 0
     recent: int = 0
     recent_failed: int = 0
+    recent_failing: int = 0
 
     @property
     def live(self) -> int:
@@ -109,7 +112,7 @@ def decide(terms: Terms, at: Progress, state: State, tokens: float) -> Step:
         return End("stopped", f"{at.recent_failed} of the last {at.recent} failed")
     if not at.left:
         return Hold("ending", "running") if at.live else End("done")
-    if at.recent_failed + at.failing > terms.stop_share * max(at.recent + at.failing, LEAST):
+    if at.recent_failed + at.recent_failing > terms.stop_share * max(at.recent, LEAST):
         return Hold("failing", "running")
     if at.live >= terms.backlog:
         return Hold("live", "running")

@@ -47,7 +47,7 @@ CREATE TABLE headgate.redriven (
     UNIQUE (redrive, entry)) WITH (fillfactor = 80);
 CREATE INDEX redriven_entry ON headgate.redriven (entry);
 CREATE INDEX redriven_open ON headgate.redriven (redrive, state, n) WHERE state IN ('planned', 'released');
-CREATE INDEX redriven_ended ON headgate.redriven (redrive, ended_at, n) WHERE state IN ('passed', 'failed');
+CREATE INDEX redriven_tried ON headgate.redriven (redrive, n) WHERE state IN ('released', 'passed', 'failed');
 
 -- What somebody decided not to process, as it was in quarantine. While a row is here the decision can be
 -- taken back; it goes with the retention.
