@@ -11,6 +11,7 @@ import pytest
 from tests.world import World, change
 
 import headgate as hg
+from headgate.catalog.run import files
 from headgate.errors import UsageError
 from headgate.ledger import facts, history, quarantine, reset, revert
 
@@ -135,6 +136,26 @@ async def test_a_finalized_key_runs_again_and_supersedes_what_it_did(world: Worl
     await world.run(p)
     assert (await history.find(world.db, str(made)))[0].status == "finalized"
     assert await world.val("SELECT max(version) FROM headgate.publication") == 3
+
+
+async def test_the_catalog_tells_a_reset_as_what_it_is(world: World) -> None:
+    """The item is described anew, its records are whole, and the summary says who asked and why."""
+    p = versioned(world, "1", dataset="d")
+    await world.receive(p, change("a", "one"))
+    await world.run(p)
+    q = versioned(world, "2", dataset="d")
+
+    @q.item
+    def described(item: dict[str, Any]) -> None:
+        item["properties"]["title"] = "described by version 2"
+
+    runs = await reset.reset(world.db, 1, because="version 1 was wrong", actor="anna")
+    await world.run(q)
+    (told,) = await facts.of_publications(world.db, [runs])
+    assert told.item is not None
+    assert told.item.document()["properties"]["title"] == "described by version 2"
+    said = files(told)["summary.md"].decode()
+    assert "Runs the change of publication 1 again, asked for by `anna`" in said
 
 
 async def test_free_sql_is_taken_back_before_it_runs_again(world: World) -> None:

@@ -348,7 +348,7 @@ REPAIRED = 'if obj.uri.endswith("4"):'
 
 
 def test_kill_9_in_the_middle_of_a_redrive_loses_and_repeats_nothing(place: Place) -> None:
-    """Who drives it dies on either side of a release, a worker dies too: it goes on where it was."""
+    """Who drives it dies on either side of a release, a worker dies too: it goes on from there."""
     names = [f"f{n:02}" for n in range(20)]
     place.put(*names, text="poison")
     place.run()
