@@ -44,7 +44,7 @@ from headgate.model.mask import Masker
 from headgate.model.object import Object
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Store
-from headgate.model.revert import restored_artifacts, restored_content
+from headgate.model.revert import restored_artifacts, restored_content, runs_again
 from headgate.model.rows import Encoder
 from headgate.model.step import Step
 from headgate.model.validation.outcomes import Outcomes, verdict_of
@@ -169,7 +169,7 @@ class Path:
         for declared, encoder in self._encoders:
             attempt.count(encoder.label, 0)
             yield declared.step, partial(self._rows, attempt, encoder)
-        if attempt.claim.reverts is not None:
+        if attempt.claim.reverts is not None and not runs_again(attempt.claim.envelope()):
             attempt.restore(restored_artifacts(attempt.claim.envelope()))
         else:
             for step in self.declared.transforms:
@@ -309,8 +309,8 @@ class Path:
             attempt.item = item
 
         # A revert brings back what was said then, whatever the handler would say now.
-        restored = attempt.claim.reverts is not None
         envelope = attempt.object.envelope
+        restored = attempt.claim.reverts is not None and not runs_again(envelope)
         files = _located(attempt.object, envelope, attempt)
         yield from describing(
             self.declared, attempt.object, envelope.item, files, take, restored=restored

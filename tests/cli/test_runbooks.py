@@ -1,98 +1,87 @@
-"""What a runbook tells a person on call to type works, from the first line to the last."""
+"""The commands of a runbook, run as they stand on its page, where they are meant for."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import shlex
-import time
-from collections.abc import Iterator
-from pathlib import Path
 
-import pytest
-from tests.cli.conftest import Headgate
+from tests.cli.conftest import Headgate, populate
+from tests.cli.runbook import commands
+from tests.world import change
 
-import headgate as hg
+from headgate.ledger import inbox
+from headgate.ledger.inbox import Registered
 from headgate.pg import Database
-from headgate.runtime import inline
-from headgate.runtime.tuning import Tuning
 
-RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks" / "reliability"
-BLOCK = re.compile(r"^```console\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CHECK = "if obj.size == 0:"
 
 
-def commands(page: str) -> Iterator[list[str]]:
-    """What a page calls `headgate` with, in its order."""
-    for block in BLOCK.findall((RUNBOOKS / page).read_text()):
-        for line in block.splitlines():
-            if line.startswith("$ headgate "):
-                yield shlex.split(line.removeprefix("$ headgate "))
+def meant(headgate: Headgate, words: list[str]) -> list[str]:
+    """The same with the numbers that the page leaves open."""
+    if "ENTRY" in words:
+        among = ["--discarded"] if "undiscard" in words else []
+        found = headgate("quarantine", "list", *among, "--json").json["entries"]
+        found = found or headgate("entry", "list", "--json").json["entries"]
+        words = [str(found[0]["entry"]) if word == "ENTRY" else word for word in words]
+    if "REDRIVE" in words:
+        (last, *_) = headgate("quarantine", "redrive", "list", "--json").json["redrives"]
+        words = [str(last["id"]) if word == "REDRIVE" else word for word in words]
+    return words
 
 
 def up(headgate: Headgate) -> None:
-    """Watch and work until nothing is left to do, in this process."""
-    rain = hg.Pipeline(
-        "rain",
-        sources=[hg.Directory(headgate.folder / "incoming", settle=0, name="incoming")],
-        store=str(headgate.folder / "lake"),
-        event_time=hg.EventTime(lateness="1h", late="hold"),
-    )
-
-    async def go() -> None:
-        async with await Database.open(headgate.env["HEADGATE_DATABASE_URL"]) as db:
-            await inline.run(db, [rain], Tuning(), until_idle=True)
-
-    asyncio.run(go())
+    said = headgate("up", "rain.py", "--until-idle", "--workers", "1", HEADGATE_SWEEP_SECONDS="0.1")
+    assert said.code == 0, said.err
 
 
-@pytest.fixture
-def late(headgate: Headgate) -> Headgate:
-    """A pipeline that holds what is late, and holds three files of yesterday."""
-    assert headgate("db", "migrate").code == 0
+def test_a_quarantine_is_redriven_by_the_book(headgate: Headgate) -> None:
+    """A handler refused everything and is repaired: page down, what is good has passed."""
     assert headgate("init").code == 0
-    incoming = headgate.folder / "incoming"
-    for sample in incoming.iterdir():
-        sample.unlink()
-    (incoming / "today.csv").write_text("today")
+    rain = headgate.folder / "rain.py"
+    rain.write_text(rain.read_text().replace('"incoming/")', '"incoming/", settle=0)'))
+    for n in range(8):
+        name = headgate.folder / "incoming" / f"{n}.csv"
+        name.write_text(f"station,at,mm\noslo-{n},2026-01-05T06:00:00Z,1\n")
+    (headgate.folder / "incoming" / "empty.csv").write_text("")
+    repaired = rain.read_text()
+    rain.write_text(repaired.replace(CHECK, "if obj.size < 1000:"))
     up(headgate)
-    yesterday = time.time() - 86400
-    for n in range(3):
-        file = incoming / f"{n}.csv"
-        file.write_text(f"late {n}")
-        os.utime(file, (yesterday, yesterday))
-    up(headgate)
-    return headgate
+    assert headgate("quarantine", "summary", "--json").json["entries"] == 11
+    rain.write_text(repaired)
+    for words in commands("dlq-redrive.md"):
+        if "--follow" in words:
+            up(headgate)  # where it runs, it runs all the time
+        said = headgate(*meant(headgate, words))
+        assert said.code == 0, f"headgate {' '.join(words)}\n{said.out}{said.err}"
+    (done,) = headgate("quarantine", "redrive", "list", "--json").json["redrives"]
+    assert (done["state"], done["progress"]["passed"], done["progress"]["failed"]) == (
+        "done",
+        10,
+        1,
+    )
+    assert len(headgate("publication", "list", "--json").json["publications"]) == 10
+    (left,) = headgate("quarantine", "list", "--json").json["entries"]
+    assert left["uri"].endswith("empty.csv")
 
 
-def test_the_late_data_lane_can_be_walked(late: Headgate) -> None:
-    """Every command of the page, in its order; at its end nothing is held."""
-    entry = ""
-    for words in commands("late-data-lane.md"):
-        held = late("quarantine", "list", "--class", "late", "--json").json["entries"]
-        # Whoever reads on goes on with what they decided about; else with the next that is held.
-        if not (entry and words[0] == "explain"):
-            entry = str(held[0]["entry"]) if held else entry
-        said = late(*(entry if word == "ENTRY" else word for word in words))
-        assert said.code == 0, f"headgate {' '.join(words)}: {said.err}"
-    assert late("quarantine", "list", "--json").json["entries"] == []
-    up(late)
-    (rain,) = late("status", "--json").json["pipelines"]
-    assert (rain["finalized"], rain["discarded"]) == (3, 1)
+def test_a_spike_of_duplicates_is_looked_into_by_the_book(headgate: Headgate) -> None:
+    """Told three times, contradicted once: every look is answered, and nothing happened twice."""
+    populate(headgate)
 
+    async def tell() -> None:
+        async with await Database.open(headgate.env["HEADGATE_DATABASE_URL"]) as db:
+            for text in ("same", "same", "same", "other"):
+                await inbox.receive(
+                    db, Registered(1, 1, 1), "queue", [change("a", text, event="one")]
+                )
 
-def test_late_events_are_shown_as_late(late: Headgate) -> None:
-    """In `status`, `entry show`, `explain` and the quarantine, with what to do about them."""
-    said = late("status", "--json").json
-    (stream,) = said["streams"]
-    assert (stream["stream"], stream["late"], stream["idle"]) == ("rain/incoming", 3, False)
-    assert 3600 <= stream["lag_seconds"] < 3600 + 120
-    assert said["watermarks"] == {"rain": stream["watermark"]}
-    people = late("status")
-    assert re.search(r"rain/incoming +\d{4}-\d\d-\d\d .* 1 h +3 ", people.out), people.out
-    entry = str(late("quarantine", "list", "--json").json["entries"][0]["entry"])
-    shown = late("entry", "show", entry)
-    assert re.search(r"late +\d\d:\d\d:\d\d.* before the watermark, which stood at", shown.out)
-    assert late("entry", "show", entry, "--json").json["late"]
-    assert "It came late" in late("explain", entry).out
-    assert "headgate quarantine release --all --class late" in late("quarantine", "show", entry).err
+    asyncio.run(tell())
+    told = {" ".join(words[:2]): [] for words in commands("duplicate-spike.md")}
+    for words in commands("duplicate-spike.md"):
+        said = headgate(*meant(headgate, words))
+        assert said.code == 0, f"headgate {' '.join(words)}\n{said.out}{said.err}"
+        told[" ".join(words[:2])].append(said.out)
+    counted, again, contradicted = told["db psql"]
+    assert re.search(r"queue *\| *4 *\| *2 *\| *1", counted), counted
+    assert re.search(r"test://a *\| *3 *\| *1", again), again
+    assert "test://a" in contradicted

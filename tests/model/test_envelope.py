@@ -1,5 +1,7 @@
 """The envelope: what a source said, kept as it was said."""
 
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any, get_args
 
@@ -178,3 +180,43 @@ def test_a_time_keeps_its_instant_in_any_zone():
     """A source may speak in its own zone; the instant is what counts."""
     there = NOON.astimezone(timezone(timedelta(hours=5, minutes=45)))
     assert Envelope(**{**LEAST, "event_time": there}).event_time == NOON
+
+
+_FIRST_AT_ONCE = """
+import os, sys, threading
+from datetime import UTC, datetime
+
+from headgate.model.envelope import Envelope
+
+sys.setswitchinterval(1e-6)
+
+
+def first_envelopes():
+    now, gate = datetime.now(UTC), threading.Barrier(4)
+
+    def make():
+        gate.wait()
+        Envelope(
+            event_id="1", source="s", provider="file", detector="event", kind="created",
+            uri="x:y", event_time=now, received_at=now,
+        )
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+for _ in range(150):
+    if (child := os.fork()) == 0:
+        first_envelopes()
+        os._exit(0)
+    if os.waitpid(child, 0)[1] != 0:
+        sys.exit(1)
+"""
+
+
+def test_threads_that_make_the_first_envelopes_at_once_do_no_harm() -> None:
+    """A worker begins with several entries in several threads, and does not die of it."""
+    assert subprocess.run([sys.executable, "-c", _FIRST_AT_ONCE]).returncode == 0

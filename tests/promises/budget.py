@@ -16,6 +16,7 @@ from tests.world import World, change
 import headgate as hg
 from headgate.errors import UsageError
 from headgate.ledger import budget
+from headgate.model.signal import listen
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
 
@@ -120,6 +121,24 @@ async def test_the_hook_is_told_once_in_a_while_with_nothing_secret(world: World
     await exhausted(world, 1)
     await sweepers[0].sweep()
     assert len(told.read_text().splitlines()) == 2, "it was told a moment ago"
+
+
+async def test_the_quarantine_is_measured_by_pipeline_and_class(world: World):
+    """Both gauges count what waits for a decision, and say nought when nothing does."""
+    heard: dict[tuple[str, ...], float] = {}
+    stop = listen(lambda s, value, labels: heard.update({(s.name, *labels.values()): value}))
+    try:
+        await exhausted(world, 3)
+        await Sweeper(world.db, Tuning()).sweep()
+        assert heard["dead_letter_count", "p"] == 3
+        assert heard["headgate_quarantine_entries", "p", "exhausted"] == 3
+        assert heard["headgate_quarantine_entries", "p", "schema"] == 0
+        await world.release(1, 2, 3)
+        await Sweeper(world.db, Tuning()).sweep()
+        assert heard["dead_letter_count", "p"] == 0
+        assert heard["headgate_quarantine_entries", "p", "exhausted"] == 0
+    finally:
+        stop()
 
 
 async def test_a_hook_that_fails_is_called_again(world: World):

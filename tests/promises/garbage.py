@@ -12,7 +12,7 @@ from tests.promises.wire import wire
 from tests.world import World, change, until
 
 import headgate as hg
-from headgate.errors import StoreUnavailable
+from headgate.errors import StoreUnavailable, UsageError
 from headgate.ledger import garbage, quarantine
 from headgate.ledger import object as objects
 from headgate.ledger.attempt import Attempt
@@ -170,7 +170,14 @@ async def test_what_is_in_quarantine_keeps_its_input_and_nothing_else(world: Wor
     entry = await world.val("SELECT entry FROM headgate.quarantine")
     await quarantine.discard(world.db, [entry], because="test file")
     await collect(world, SOON)
+    assert there(world) == {digest("1")}, "somebody may think again"
+    await world.db.execute("UPDATE headgate.discarded SET at = at - interval '31 days'")
+    await collect(world, SOON)
     assert there(world) == set()
+    with pytest.raises(UsageError, match="are not in the store any more"):
+        await quarantine.undiscard(world.db, [entry], because="too late")
+    await quarantine.forget_discarded(world.db, 30)
+    assert await world.count("headgate.discarded") == 0
 
 
 async def test_a_revert_that_is_under_way_keeps_what_it_brings_back(world: World) -> None:

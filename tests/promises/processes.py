@@ -137,7 +137,9 @@ from headgate.telemetry.metrics import Metrics
 told = json.loads(sys.argv[1])
 ledger = Ledger(told["url"], Path(told["home"]))
 if told["die_at"]:
-    crash.arm(Point(told["die_at"]), lambda: os.kill(os.getpid(), signal.SIGKILL))
+    point, _, nth = told["die_at"].partition("#")
+    times = iter(range(1, int(nth or 1)))
+    crash.arm(Point(point), lambda: next(times, None) or os.kill(os.getpid(), signal.SIGKILL))
 
 
 async def release():

@@ -16,6 +16,13 @@ _CLAIM = (
     "WITH w AS (" + LIVE.rstrip(";") + ") UPDATE headgate.work SET worker = (SELECT id FROM w),"
     " fence = fence + 1, attempts = attempts + 1 WHERE id "
 )
+_REDRIVE = (
+    "WITH r AS (INSERT INTO headgate.redrive (actor, because, asked, pipelines, canary, batch,"
+    " stop_share, backlog, total, released, passed)"
+    " VALUES ('me', 'why', 'null', '{{{{1}}}}', 0, 1, 0, 1, 1, {passed}, {passed}) RETURNING id)"
+    " INSERT INTO headgate.redriven (redrive, n, entry, pipeline, fence, state)"
+    " SELECT id, 1, {entry}, 1, 1, '{state}' FROM r"
+)
 
 
 @dataclass(frozen=True)
@@ -93,7 +100,7 @@ BROKEN = [
     ),
     Broken(
         "the end of the journal was cut off",
-        {"anchor_ahead", "entry_lost"},
+        {"anchor_ahead", "entry_lost", "discard_mismatch"},
         "junk1",
         "DELETE FROM headgate.journal WHERE batch ="
         " (SELECT batch FROM headgate.commit ORDER BY pos DESC LIMIT 1);"
@@ -399,6 +406,28 @@ BROKEN = [
         {"finalized_twice"},
         "b1",
         by=damage.finalize_again,
+    ),
+    Broken(
+        "an entry that was discarded is in quarantine all the same",
+        {"discard_mismatch"},
+        "bad1",
+        "INSERT INTO headgate.discarded (entry, pipeline, aside)"
+        " SELECT entry, pipeline, '{{}}' FROM headgate.quarantine WHERE entry = {bad1}",
+    ),
+    Broken(
+        "a discard of an entry that is not there",
+        {"dangling_discarded"},
+        sql="INSERT INTO headgate.discarded (entry, pipeline, aside) VALUES (999, 1, '{{}}')",
+    ),
+    Broken(
+        "a redrive of an entry that is not there",
+        {"dangling_redriven"},
+        sql=_REDRIVE.format(passed=0, state="planned", entry="999"),
+    ),
+    Broken(
+        "a redrive says that more has passed than has",
+        {"redrive_miscounted"},
+        sql=_REDRIVE.format(passed=1, state="planned", entry="{bad1}"),
     ),
     Broken(
         "a file of the catalog is gone",

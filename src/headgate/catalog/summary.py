@@ -62,7 +62,10 @@ def _came(facts: Facts) -> Iterator[str]:
     if facts.content is not None and envelope.kind != "removed":
         yield f"- Its bytes: `sha256:{facts.content}`{_size(_input_size(facts))}"
     if facts.reverts is not None:
-        yield f"- A revert of publication {facts.reverts}, asked for by {code(facts.actor or '?')}"
+        what = "Runs the change of" if facts.reverts == facts.restores else "A revert of"
+        again = " again" if facts.reverts == facts.restores else ""
+        by = code(facts.actor or "?")
+        yield f"- {what} publication {facts.reverts}{again}, asked for by {by}"
         yield f"- Because: {code(facts.because or '?')}"
 
 

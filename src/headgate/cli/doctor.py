@@ -32,9 +32,15 @@ def doctor(ctx: click.Context, asked: Asked, *, targets: tuple[str, ...], as_jso
     With TARGET (rain.py, a folder, package.module:pipeline) also the sources of those
     pipelines: a queue, its dead letters, its policy, and the way from the bucket to it.
 
+    \b
+    headgate doctor ledger --json
+
+    looks at the ledger alone, for CI: keys and indexes of its tables, dead rows, numbers that
+    run out, old transactions, standbys. (A folder of that name is ./ledger.)
+
     Nothing is changed. Exit 1 if a check fails; a warning is no failure.
     """
-    checks = _checks(asked, targets)
+    checks = _health(asked) if targets == ("ledger",) else _checks(asked, targets)
     failed = any(check.state == "fail" for check in checks)
     if as_json:
         show.as_json({"ok": not failed, "checks": [check._asdict() for check in checks]})
@@ -69,6 +75,20 @@ def _checks(asked: Asked, targets: tuple[str, ...]) -> list[Check]:
 
     with show.console(err=True).status("Looking…"):
         return [*check_machine(ledger), *_settings(settings), *run(asked_others)]
+
+
+def _health(asked: Asked) -> list[Check]:
+    """The database and what holds the ledger in it."""
+    from headgate.runtime.doctor import check_database
+    from headgate.runtime.loop import run
+
+    ledger = asked.settings().ledger()
+
+    async def looked() -> list[Check]:
+        return [check async for check in check_database(ledger, health=True)]
+
+    with show.console(err=True).status("Looking…"):
+        return run(looked)
 
 
 def _settings(settings: Settings) -> list[Check]:

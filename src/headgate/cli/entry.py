@@ -25,8 +25,8 @@ STATUSES = ("received", "claimed", "waiting", "quarantined", "finalized", "skipp
 def entry() -> None:
     """What we did about each change, and why.
 
-    An entry is found by its number, its key or the beginning of it, its uri, or the path
-    of its file.
+    An entry is found by its number, its key or the beginning of it, a line of its journal
+    (12/3), its uri, or the path of its file.
     """
 
 
@@ -123,6 +123,55 @@ def explain(asked: Asked, *, which: str, as_json: bool) -> None:
 
 entry.add_command(explain)
 
+_MEANS = {
+    "retry": "its attempts begin anew, and it is due now",
+    "ask again": "the gates are asked again; they may answer the same",
+    "run again": "its change runs again, from the bytes that were kept, and what comes of it takes"
+    " the place of what readers see now; calls to the outside are made again",
+}
+
+
+@entry.command()
+@click.argument("which", metavar="ENTRY|KEY|URI")
+@click.option("--because", metavar="WHY", help="Why; it is kept with your name.")
+@click.option("--dry-run", is_flag=True, help="Say what it would mean; do nothing.")
+@json_option
+@pass_asked
+def reset(asked: Asked, *, which: str, because: str | None, dry_run: bool, as_json: bool) -> None:
+    """Let a key run again, through the same gates; nothing is applied beside what it did.
+
+    \b
+    headgate entry reset 12 --dry-run
+    headgate entry reset 12 --because "the handler had a mistake, fixed in 1.4"
+
+    A waiting entry is tried at once with fresh attempts. For a skipped one the gates are asked
+    again. The change of a finalized one runs once more as an entry of its own: what comes of it
+    supersedes its publication, in one transaction, and can be reverted. What is in quarantine
+    is released, not reset. The key itself stays known: told again, it is a duplicate.
+    """
+    if not dry_run and not (because or "").strip():
+        raise click.UsageError("--because is missing: say why")
+
+    async def question(db: Database) -> tuple[int, str, int | None]:
+        from headgate.ledger import reset as ledger
+
+        found = (await find(db, which)).entry
+        how = await ledger.plan(db, found)
+        if dry_run:
+            return found, how, None
+        return found, how, await ledger.reset(db, found, because=because or "")
+
+    found, how, runs = ask(asked.settings(), question)
+    if as_json:
+        show.as_json({"entry": found, "how": how, "runs": runs, "dry_run": dry_run})
+        return
+    click.echo(f"entry {found}: {_MEANS[how]}")
+    if runs is None:
+        show.note("Nothing was changed.")
+    else:
+        show.note("A running `headgate up` does it now.")
+        show.hints(f"headgate entry explain {runs}")
+
 
 async def find(db: Database, which: str) -> EntryState:
     """The one that is meant; of several changes of a uri the newest."""
@@ -132,8 +181,8 @@ async def find(db: Database, which: str) -> EntryState:
     if not found:
         raise UsageError(
             f"no entry is known by {which!r}",
-            hint="Give a number, a key (or the beginning of it), a uri or a path; or look for it:"
-            " headgate entry list --uri TEXT",
+            hint="Give a number, a key (or the beginning of it), a journal line (12/3), a uri or a"
+            " path; or look for it: headgate entry list --uri TEXT",
         )
     if len(found) > 1:
         others = ", ".join(str(f.entry) for f in found[1:10]) + ("…" if len(found) > 10 else "")

@@ -27,7 +27,8 @@ MANY = 1000
 def publication() -> None:
     """What readers see, what it replaced, and taking it back.
 
-    A publication is found as an entry is: by number, key, uri, or the path of its file.
+    A publication is found as an entry is: by number, key, the journal line that made it
+    (12/3), uri, or the path of its file.
     """
 
 
@@ -181,6 +182,7 @@ def revert(
     headgate publication revert 12 --because "the sensor was broken" --dry-run
     headgate publication revert 12 --because "the sensor was broken"
     headgate publication revert 12 --to 3 --because "the last good one"
+    headgate publication revert 41/2 --because "by journal pointer: wal_pointer, explain"
 
     The revert is a publication of its own: reverting it brings back what it took.
     """
@@ -222,11 +224,18 @@ def revert(
 async def _find(db: Database, which: str) -> Facts:
     """The publication that is meant. A uri means what readers see of it."""
     from headgate.ledger import facts
-    from headgate.ledger.history import uris
+    from headgate.ledger.history import at_pointer, uris
     from headgate.ledger.publication import Q
 
     entry = None
-    if not which.strip().isdecimal():
+    if (line := await at_pointer(db, which)) is not None:
+        entry, outcome = line
+        if outcome != "finalized":
+            raise UsageError(
+                f"journal line {which} of entry {entry} ended {outcome}: it published nothing",
+                hint=f"See its lines: headgate entry show {entry}",
+            )
+    elif not which.strip().isdecimal():
         entry = await db.fetchval(Q.head_of, uris(which))
     if entry is None:
         entry = (await find(db, which)).entry

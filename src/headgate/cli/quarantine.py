@@ -12,8 +12,11 @@ from headgate.errors import UsageError
 from . import show
 from .asked import Asked, Group, json_option, pass_asked
 from .ledger import ask
+from .redrive import redrive
+from .wanted import filters, wanted
 
 if TYPE_CHECKING:
+    from headgate.ledger.redrive import Wanted
     from headgate.pg import Database
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,50 +31,89 @@ def quarantine() -> None:
     """
 
 
-def _filters(function: F) -> F:
-    for option, name, text in (
-        ("--reason", "reason", "Only this reason, as in validation."),
-        ("--class", "classed", "Only this class, as in schema."),
-        ("--pipeline", "pipeline", "Only this pipeline."),
-    ):
-        function = click.option(option, name, metavar="NAME", help=text)(function)
-    return function
+quarantine.add_command(redrive)
+
+
+@quarantine.command()
+@filters
+@json_option
+@pass_asked
+def summary(asked: Asked, *, as_json: bool, **filtered: Any) -> None:
+    """What waits for a decision, counted by pipeline, class and reason; the most first."""
+
+    async def question(db: Database) -> list[Any]:
+        from headgate.ledger.quarantine import Q
+
+        return await db.fetch(Q.summary, *_asked(wanted(**filtered)))
+
+    rows = ask(asked.settings(), question)
+    if as_json:
+        total = sum(row["entries"] for row in rows)
+        show.as_json({"entries": total, "reasons": [dict(row) for row in rows]})
+        return
+    if not rows:
+        click.echo("Nothing is in quarantine" + (" like that." if any(filtered.values()) else "."))
+        return
+    columns = ("entries", "pipeline", "class", "reason", "first seen", "last seen", "code", "as in")
+    lines = [
+        (
+            f"{row['entries']:,}",
+            row["pipeline"],
+            row["class"],
+            row["reason"],
+            show.ago(row["first_at"]),
+            show.ago(row["last_at"]),
+            _code(row),
+            row["example"],
+        )
+        for row in rows
+    ]
+    show.out(show.table(columns, lines, right=("entries", "as in")))
+    show.hints(
+        f"headgate quarantine show {rows[0]['example']}",
+        f"headgate quarantine redrive --reason {rows[0]['reason']}"
+        f" --pipeline {rows[0]['pipeline']} --dry-run",
+    )
+
+
+def _code(row: Any) -> str:
+    """Did the code that runs now set them aside? What failed by older code may pass."""
+    if not row["other_code"]:
+        return "as now"
+    return "older" if row["other_code"] == row["entries"] else "both"
 
 
 @quarantine.command("list")
-@_filters
+@filters
+@click.option("--discarded", is_flag=True, help="What was discarded and can still come back.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1), default=50, help="At most so many. [50]"
 )
 @json_option
 @pass_asked
-def list_(
-    asked: Asked,
-    *,
-    pipeline: str | None,
-    classed: str | None,
-    reason: str | None,
-    limit: int,
-    as_json: bool,
-) -> None:
+def list_(asked: Asked, *, discarded: bool, limit: int, as_json: bool, **filtered: Any) -> None:
     """What waits for a decision, the latest first."""
-    rows = ask(asked.settings(), lambda db: _listed(db, pipeline, classed, reason, limit + 1))
+    of = wanted(**filtered)
+    rows = ask(asked.settings(), lambda db: _listed(db, of, limit + 1, discarded=discarded))
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:
         show.as_json({"entries": [dict(row) for row in rows], "more": more})
         return
     if not rows:
-        click.echo(
-            "Nothing is in quarantine" + (" like that." if pipeline or classed or reason else ".")
-        )
+        there = "was discarded" if discarded else "is in quarantine"
+        click.echo(f"Nothing {there}" + (" like that." if any(filtered.values()) else "."))
         return
-    show.out(_table(rows))
+    show.out(_discards(rows) if discarded else _table(rows))
     if more:
         show.note(f"The latest {limit} of more: --limit shows more of them.")
-    show.hints(
-        f"headgate quarantine show {rows[0]['entry']}",
-        f'headgate quarantine release {rows[0]["entry"]} --because "…"   # run it again',
-    )
+    first = rows[0]["entry"]
+    if discarded:
+        show.hints(f'headgate quarantine undiscard {first} --because "…"   # decide again')
+    else:
+        show.hints(
+            f"headgate quarantine show {first}",
+            f'headgate quarantine release {first} --because "…"   # run it again',
+        )
 
 
 @quarantine.command("show")
@@ -79,7 +121,7 @@ def list_(
 @json_option
 @pass_asked
 def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
-    """One entry: the error, what led there, and the beginning of its data, masked."""
+    """One entry: the error, the code, the failures before it, and how its data begins, masked."""
     import json
 
     from headgate.ledger.quarantine import Q
@@ -102,6 +144,7 @@ def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
             [
                 ("entry", entry),
                 ("pipeline", f"{row['pipeline']} (version {row['version']})"),
+                ("code", _ran(row)),
                 ("uri", row["uri"]),
                 ("class", row["class"]),
                 ("reason", row["reason"]),
@@ -111,10 +154,12 @@ def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
                 ("set aside", show.moment(row["last_at"])),
                 ("changed", show.moment(row["event_time"])),
                 ("sha256", row["content"].hex() if row["content"] else None),
+                ("released", show.many(row["released"], "time") if row["released"] else None),
+                ("redrives", ", ".join(map(str, row["redrives"])) or None),
             ]
         )
     )
-    if len(row["failures"]) > 1:
+    if len(row["failures"]) > 1 or row["released"]:
         show.out("", show.heading("failures"), _failures(row["failures"]))
     if row["preview"]:
         show.out("", show.heading("its data begins with"))
@@ -131,8 +176,13 @@ def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
     )
 
 
+def _ran(row: Any) -> str:
+    code = row["code"].hex()[:12]
+    return code if row["code"] == row["code_now"] else f"{code}, another than runs now"
+
+
 def _decision(function: F) -> F:
-    """What releasing and discarding are told alike."""
+    """What releasing, discarding and taking that back are told alike."""
     function = json_option(function)
     function = click.option("--dry-run", is_flag=True, help="Say what would be done; do nothing.")(
         function
@@ -140,7 +190,7 @@ def _decision(function: F) -> F:
     function = click.option(
         "--because", required=True, metavar="WHY", help="Why; it is kept with your name."
     )(function)
-    function = _filters(function)
+    function = filters(function)
     function = click.option(
         "--all", "everything", is_flag=True, help="All that the filters leave."
     )(function)
@@ -168,8 +218,23 @@ def discard(asked: Asked, **given: Any) -> None:
 
     \b
     headgate quarantine discard 7 --because "test file"
+
+    Inside the retention it can be undone: headgate quarantine undiscard.
     """
     _decide(asked, "discard", "discarded", **given)
+
+
+@quarantine.command()
+@_decision
+@pass_asked
+def undiscard(asked: Asked, **given: Any) -> None:
+    """Put discarded entries back into quarantine, as they were. That runs none of them.
+
+    \b
+    headgate quarantine list --discarded
+    headgate quarantine undiscard 7 --because "it was no test file"
+    """
+    _decide(asked, "undiscard", "put back into quarantine", **given)
 
 
 def _decide(
@@ -179,30 +244,35 @@ def _decide(
     *,
     entries: tuple[int, ...],
     everything: bool,
-    pipeline: str | None,
-    classed: str | None,
-    reason: str | None,
     because: str,
     dry_run: bool,
     as_json: bool,
+    **filtered: Any,
 ) -> None:
-    if everything == bool(entries) or (entries and (pipeline or classed or reason)):
+    if everything == bool(entries) or (entries and any(filtered.values())):
         raise click.UsageError("name entries, or --all with or without filters")
     if not because.strip():
         raise click.UsageError("--because is empty: say why")
+    of = wanted(**filtered)
 
     async def question(db: Database) -> list[int]:
         from headgate.ledger import quarantine as ledger
 
-        chosen = [r["entry"] for r in await _listed(db, pipeline, classed, reason, _EVERYTHING)]
+        gone = verb == "undiscard"
+        found = await _listed(db, of, _EVERYTHING, discarded=gone)
+        chosen = sorted(r["entry"] for r in found)
         if entries:
             if missing := sorted(set(entries) - set(chosen)):
-                raise _not_there(missing)
+                raise _not_there(missing, "discarded" if gone else "in quarantine")
             chosen = sorted(set(entries))
         if dry_run:
             return chosen
-        act = ledger.release if verb == "release" else ledger.discard
-        return await act(db, chosen, because=because)
+        acts = {
+            "release": ledger.release,
+            "discard": ledger.discard,
+            "undiscard": ledger.undiscard,
+        }
+        return await acts[verb](db, chosen, because=because)
 
     decided = ask(asked.settings(), question)
     if as_json:
@@ -214,18 +284,20 @@ def _decide(
         show.note("A running `headgate up` takes them now.")
 
 
-async def _listed(
-    db: Database, pipeline: str | None, classed: str | None, reason: str | None, limit: int
-) -> list[Any]:
+def _asked(of: Wanted) -> tuple[Any, ...]:
+    return of.pipeline, of.classed, of.reason, of.since
+
+
+async def _listed(db: Database, of: Wanted, limit: int, *, discarded: bool = False) -> list[Any]:
     from headgate.ledger.quarantine import Q
 
-    return await db.fetch(Q.list, pipeline, classed, reason, limit)
+    return await db.fetch(Q.discarded if discarded else Q.list, *_asked(of), limit)
 
 
-def _not_there(entries: list[int]) -> UsageError:
+def _not_there(entries: list[int], where: str = "in quarantine") -> UsageError:
     named = ", ".join(str(e) for e in entries)
     return UsageError(
-        f"not in quarantine: {named}; nothing was changed",
+        f"not {where}: {named}; nothing was changed",
         hint=f"See what became of it: headgate entry show {entries[0]}",
     )
 
@@ -248,6 +320,25 @@ def _table(rows: list[Any]) -> Any:
                 row["reason"],
                 show.ago(row["last_at"]),
                 f"{show.near(row['uri'])}: {row['error']}",
+            )
+            for row in rows
+        ],
+        right=("entry",),
+    )
+
+
+def _discards(rows: list[Any]) -> Any:
+    return show.table(
+        ("entry", "pipeline", "reason", "discarded", "by", "because", "uri"),
+        [
+            (
+                row["entry"],
+                row["pipeline"],
+                row["reason"],
+                show.ago(row["at"]),
+                row["actor"],
+                row["because"],
+                show.near(row["uri"]),
             )
             for row in rows
         ],

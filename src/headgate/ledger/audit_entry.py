@@ -1,7 +1,7 @@
 """Each entry's life: its journal is a path of the machine, and the tables agree with its end.
 
 An attempt's line begins with `claimed`, from where the entry was left: received or waiting. A line
-of an operator begins with `quarantined`. Each claim raises the fence by one and every claim ends in
+of an operator begins where the entry was at rest. Each claim raises the fence by one and ends in
 one line, so along the lines of an entry no fence falls and none is left out.
 """
 
@@ -17,7 +17,7 @@ from operator import itemgetter
 
 from msgspec import MsgspecError
 
-from headgate.model.entry import DONE, Status, is_path
+from headgate.model.entry import DECIDED, DONE, Status, is_path
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, fingerprint
 from headgate.pg import Link, Record, queries
@@ -90,7 +90,7 @@ def _walk(findings: Findings, entry: int, lines: Iterable[Record]) -> _End:
             )
         if outcome == Status.FENCED:
             continue
-        operator = path is not None and path[0] == Status.QUARANTINED
+        operator = path is not None and path[0] in DECIDED
         if outcome == Status.FINALIZED and end.state == Status.FINALIZED:
             findings.found(
                 "finalized_twice", f"{where} finalizes again after {end.where}", entry=entry
@@ -107,8 +107,8 @@ def _walk(findings: Findings, entry: int, lines: Iterable[Record]) -> _End:
 
 
 def _continues(state: Status, first: Status) -> bool:
-    if first == Status.QUARANTINED:
-        return state == Status.QUARANTINED
+    if first in DECIDED:
+        return state == first
     return first == Status.CLAIMED and state in (Status.RECEIVED, Status.WAITING)
 
 

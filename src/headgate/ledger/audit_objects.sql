@@ -23,10 +23,14 @@ LEFT JOIN LATERAL (
 ORDER BY p.entry
 
 -- name: quarantined
+-- What is in quarantine, and what was discarded and can still come back.
 SELECT q.entry, e.uri, CASE WHEN q.content IS NOT NULL AND e.id IS NOT NULL AND e.data IS NULL THEN 'content' END AS name,
        q.content AS digest, o.state, o.size, o.store
-FROM (SELECT entry, pipeline, content FROM headgate.quarantine
-      WHERE entry > $1 ORDER BY entry LIMIT $2) q
+FROM (SELECT a.entry, a.pipeline, a.content
+      FROM (SELECT entry, pipeline, content FROM headgate.quarantine WHERE entry > $1
+            UNION ALL
+            SELECT entry, pipeline, content FROM headgate.discarded WHERE entry > $1) a
+      ORDER BY a.entry LIMIT $2) q
 LEFT JOIN headgate.pipeline l ON l.id = q.pipeline
 LEFT JOIN headgate.entry e ON e.id = q.entry
 LEFT JOIN LATERAL (

@@ -11,7 +11,9 @@ Q = queries.load(__file__)
 
 async def check(link: Link, findings: Findings, progress: Progress) -> None:
     """Each question is one statement over whole tables."""
-    checks = (_dangling, _deployments, _heads, _leases, _subjects, _partitions, _counters)
+    checks = (
+        _dangling, _deployments, _heads, _leases, _subjects, _partitions, _counters, _redrives,
+    )  # fmt: skip
     for done, one in enumerate(checks, 1):
         await one(link, findings)
         progress("tables", done, len(checks))
@@ -76,6 +78,17 @@ async def _partitions(link: Link, findings: Findings) -> None:
         findings.found(
             "partition_miscounted",
             f"partition {part} of pipeline {pipeline} counts {busy} claimed entries of {claimed}",
+        )
+
+
+async def _redrives(link: Link, findings: Findings) -> None:
+    for redrive, state, told, counted in await link.fetch(Q.redrives):
+        findings.found(
+            "redrive_miscounted", f"redrive {redrive} ({state}) says {told}, and its rows {counted}"
+        )
+    for entry, status in await link.fetch(Q.discards):
+        findings.found(
+            "discard_mismatch", f"it is kept as discarded, and it is {status}", entry=entry
         )
 
 

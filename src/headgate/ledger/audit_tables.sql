@@ -22,6 +22,14 @@ UNION ALL
 UNION ALL
 (SELECT DISTINCT 'call', c.entry FROM headgate.call c
  LEFT JOIN headgate.entry e ON e.id = c.entry WHERE e.id IS NULL LIMIT 1001)
+UNION ALL
+(SELECT 'discarded', d.entry FROM headgate.discarded d
+ LEFT JOIN headgate.entry e ON e.id = d.entry AND e.pipeline = d.pipeline
+ WHERE e.id IS NULL LIMIT 1001)
+UNION ALL
+(SELECT DISTINCT 'redriven', d.entry FROM headgate.redriven d
+ LEFT JOIN headgate.entry e ON e.id = d.entry AND e.pipeline = d.pipeline
+ WHERE e.id IS NULL LIMIT 1001)
 
 -- name: undeployed
 SELECT p.entry, p.deployment FROM headgate.publication p
@@ -95,8 +103,29 @@ LEFT JOIN again a ON a.pipeline = coalesce(e.pipeline, t.pipeline)
 LEFT JOIN refused f ON f.pipeline = coalesce(e.pipeline, t.pipeline)
 ORDER BY 1
 
+-- name: redrives
+-- Plans whose counts are not those of their rows, or that are done with rows that are not.
+SELECT r.id, r.state,
+       concat_ws('/', r.total, r.released, r.passed, r.failed, r.gone) AS told, d.counted
+FROM headgate.redrive r CROSS JOIN LATERAL (
+    SELECT concat_ws('/', count(*), count(*) FILTER (WHERE d.state IN ('released', 'passed', 'failed')),
+                     count(*) FILTER (WHERE d.state = 'passed'), count(*) FILTER (WHERE d.state = 'failed'),
+                     count(*) FILTER (WHERE d.state = 'gone')) AS counted,
+           count(*) FILTER (WHERE d.state IN ('planned', 'released')) AS unfinished
+    FROM headgate.redriven d WHERE d.redrive = r.id) d
+WHERE d.counted <> concat_ws('/', r.total, r.released, r.passed, r.failed, r.gone)
+   OR (r.state = 'done' AND d.unfinished > 0)
+ORDER BY r.id LIMIT 1001
+
+-- name: discards
+-- Entries that are kept as discarded and were not, or not any more.
+SELECT d.entry, s.status FROM headgate.discarded d
+JOIN headgate.entry_state s ON s.entry = d.entry
+WHERE s.status IS DISTINCT FROM 'rolled_back' ORDER BY d.entry LIMIT 1001
+
 -- name: sizes
 SELECT (SELECT count(*) FROM headgate.work) AS work,
        (SELECT count(*) FROM headgate.quarantine) AS quarantine,
        (SELECT count(*) FROM headgate.publication) AS publications,
-       (SELECT count(*) FROM headgate.worker) AS workers
+       (SELECT count(*) FROM headgate.worker) AS workers,
+       (SELECT count(*) FROM headgate.redrive) AS redrives

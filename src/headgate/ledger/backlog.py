@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headgate.pg import Database, queries
+from headgate.pg import Database, Link, queries
 
 Q = queries.load(__file__)
 
 
-async def ready(db: Database, pipeline: int, most: int) -> int:
+async def ready(db: Database | Link, pipeline: int, most: int) -> int:
     """How many entries could be worked on right now; counted up to `most`."""
     return await db.fetchval(Q.ready, pipeline, most)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from headgate.model.entry import DECIDED
 from headgate.model.identity import alike
 from headgate.model.watermark import by_how_much
 from headgate.pg import Database
@@ -17,6 +18,14 @@ _EVIDENCE = {
     "generation": "its generation {}, numbered by the ledger when it admitted the change",
     "sequence": "the source's sequence {}",
     "event": "the source's event id, {}",
+}
+
+
+_DECISIONS = {
+    "release": "released it to run again",
+    "discard": "discarded it",
+    "undiscard": "took the discard back; it was in quarantine again",
+    "reset": "had the gates asked again",
 }
 
 
@@ -58,6 +67,9 @@ def statements(x: Life) -> Iterator[Statement]:
 def _asked(x: Life) -> Iterator[Statement]:
     if x.reverts is None:
         return
+    if x.reverts == x.restores:
+        yield _again(x)
+        return
     back = "leaves nothing, as before it"
     rows = (f"entry {x.entry}", f"publication {x.reverts}")
     if x.restores is not None:
@@ -79,6 +91,16 @@ def _late(x: Life) -> Iterator[Statement]:
             "admitted. That stays so, however often it is tried.",
             (f"entry {x.entry}",),
         )
+
+
+def _again(x: Life) -> Statement:
+    rows = (f"entry {x.entry}", f"publication {x.reverts}")
+    who = next((a for a in x.actions if a.verb == "reset"), None)
+    by = "" if who is None else f", asked by {who.actor} because: {who.because}"
+    return Statement(
+        f"It runs the change of publication {x.reverts} again and takes its place{by}.",
+        rows if who is None else (*rows, f"action {who.id}"),
+    )
 
 
 def _told_again(x: Life) -> Iterator[Statement]:
@@ -111,13 +133,13 @@ def _line(x: Life, line: JournalLine) -> Iterator[Statement]:
             yield Statement(f"{attempt} {failed}. It was to be retried.", proof)
         case "quarantined" if line.reason == "late":
             yield Statement(f"Its pipeline holds what is late: set aside {_at(line.at)}.", proof)
+        case "quarantined" | "received" | "rolled_back" if line.steps[0][0] in DECIDED:
+            yield _decided(x, line, proof)
         case "quarantined":
             failed = (
                 f"failed with {line.reason}: {line.facts.get('error', 'no error was recorded')}"
             )
             yield Statement(f"{attempt} {failed}. It was rolled back and set aside.", proof)
-        case "received" | "rolled_back" if line.steps[0][0] == "quarantined":
-            yield _decided(x, line, proof)
         case _:
             why = line.reason or "no reason was recorded"
             yield Statement(f"{attempt} was given back ({why}) and not charged.", proof)
@@ -176,8 +198,8 @@ def _compared(x: Life) -> str:
 
 
 def _decided(x: Life, line: JournalLine, proof: tuple[str, ...]) -> Statement:
-    verb = "release" if line.outcome == "received" else "discard"
-    done = "released it to run again" if verb == "release" else "discarded it"
+    verb = line.reason or ""
+    done = _DECISIONS.get(verb, f"decided: {verb}")
     # The action is written in the transaction of its line, a moment before it.
     made = [a for a in x.actions if a.verb == verb and a.at <= line.at]
     if not made:

@@ -9,15 +9,17 @@ SELECT set_config('enable_nestloop', 'off', true), set_config('work_mem', '64MB'
 
 -- name: look
 -- Kept, not announced for longer than the retention, and nothing needs it. Needed are what readers
--- see, what is in quarantine, what was replaced less than the retention ago, and what a revert that
--- is under way brings back. The past is asked, by look-ups, only about what no head refers to.
+-- see, what is in quarantine or was discarded less than the retention ago, what was replaced in that
+-- time, and what a revert that is under way brings back. The past is asked, by look-ups, only about what no head refers to.
 -- `seen` is the transaction that wrote the row: who refers to the object from now on writes it anew.
 WITH loose AS MATERIALIZED (
     SELECT o.store, o.digest, o.size, o.touched_at, o.xmin::text::bigint AS seen
     FROM headgate.object o
     WHERE o.state = 'kept' AND o.touched_at < now() - make_interval(secs => greatest($1::float8, $2::float8))
       AND NOT EXISTS (SELECT FROM headgate.reference r WHERE r.successor IS NULL AND r.digest = o.digest)
-      AND NOT EXISTS (SELECT FROM headgate.quarantine q WHERE q.content = o.digest)),
+      AND NOT EXISTS (SELECT FROM headgate.quarantine q WHERE q.content = o.digest)
+      AND NOT EXISTS (SELECT FROM headgate.discarded d
+                      WHERE d.content = o.digest AND d.at >= now() - make_interval(secs => $1))),
 past AS MATERIALIZED (
     SELECT r.entry, r.successor, r.digest FROM loose l JOIN headgate.reference r ON r.digest = l.digest
     WHERE r.successor IS NOT NULL),

@@ -32,6 +32,7 @@ Q = queries.load(__file__)
 
 NEWEST = 2**63 - 1
 PREFIX = 8
+_POINTER = re.compile(r"(?:journal )?(\d{1,18})/(\d{1,9})")
 _HEX = re.compile(r"[0-9a-f]{1,64}")
 _LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
 
@@ -152,7 +153,8 @@ def _query(status: str) -> str:
 
 
 async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
-    """The entries that `text` means: an id, a key or the beginning of one, a uri, or a file's path.
+    """The entries that `text` means: an id, a key or its beginning, a line of the journal, a uri,
+    or a file's path.
 
     Newest first; empty when there is none. Raises `UsageError` when a beginning fits several keys.
     """
@@ -163,9 +165,19 @@ async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
     key = text.lower().removeprefix("sha256:")
     if not ids and len(key) >= PREFIX and _HEX.fullmatch(key):
         ids = await _by_key(db, key)
+    if not ids and (line := await at_pointer(db, text)) is not None:
+        ids = [line[0]]
     if not ids and text:
         ids = [r["id"] for r in await db.fetch(Q.ids_by_uri, uris(text), limit)]
     return [EntryState(*row) for row in await db.fetch(Q.by_ids, ids)] if ids else []
+
+
+async def at_pointer(db: Database, text: str) -> tuple[int, str] | None:
+    """The entry and the outcome of a journal line, as in `12/3` or `journal 12/3`."""
+    if (said := _POINTER.fullmatch(text.strip())) is None:
+        return None
+    row = await db.fetchrow(Q.at_pointer, int(said[1]), int(said[2]))
+    return None if row is None else (row["entry"], row["outcome"])
 
 
 async def _by_key(db: Database, begins: str) -> list[int]:

@@ -25,12 +25,21 @@ FROM headgate.publication WHERE successor IS NULL GROUP BY pipeline
 
 -- name: settled
 -- How entries ended. All lines of a batch are of one pipeline, so one entry of each tells which:
--- the journal is read once, and `entry` once per batch.
+-- the journal is read once, and `entry` once per batch. An end that somebody took back counts no more.
 WITH ended AS (
-    SELECT j.batch, j.outcome, j.reason, count(*) AS lines, min(j.entry) AS one, max(j.at) AS at
-    FROM headgate.journal j WHERE j.outcome IN ('finalized', 'skipped', 'rolled_back')
-    GROUP BY j.batch, j.outcome, j.reason)
-SELECT e.pipeline, x.outcome::text AS outcome, x.reason, sum(x.lines)::bigint AS entries, max(x.at) AS at
+    SELECT j.batch,
+           CASE j.steps WHEN 'rolled_back quarantined' THEN 'rolled_back' WHEN 'skipped received' THEN 'skipped'
+                        ELSE j.outcome::text END AS outcome,
+           CASE j.steps WHEN 'rolled_back quarantined' THEN 'discard'
+                        WHEN 'skipped received' THEN convert_from(j.doc, 'UTF8')::json ->> 'skipped'
+                        ELSE j.reason END AS reason,
+           sum(CASE WHEN j.steps IN ('rolled_back quarantined', 'skipped received') THEN -1 ELSE 1 END) AS lines,
+           min(j.entry) AS one, max(j.at) AS at
+    FROM headgate.journal j
+    WHERE j.outcome IN ('finalized', 'skipped', 'rolled_back')
+       OR j.steps IN ('rolled_back quarantined', 'skipped received')
+    GROUP BY 1, 2, 3)
+SELECT e.pipeline, x.outcome, x.reason, sum(x.lines)::bigint AS entries, max(x.at) AS at
 FROM ended x JOIN headgate.entry e ON e.id = x.one
 GROUP BY e.pipeline, x.outcome, x.reason
 
@@ -69,10 +78,10 @@ ORDER BY c.entry DESC LIMIT $4
 -- name: entries_ended
 SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
        s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT j.entry FROM headgate.journal j
+FROM (SELECT DISTINCT j.entry FROM headgate.journal j
       WHERE j.entry < $1 AND j.outcome = $5::text::headgate.status ORDER BY j.entry DESC) c
 JOIN headgate.entry_state s ON s.entry = c.entry
-WHERE ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
+WHERE s.status = $5 AND ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
 ORDER BY c.entry DESC LIMIT $4
 
 -- name: by_ids
@@ -90,3 +99,7 @@ CROSS JOIN LATERAL (
 
 -- name: ids_by_uri
 SELECT e.id FROM headgate.entry e WHERE e.uri = ANY ($1::text[]) ORDER BY e.id DESC LIMIT $2
+
+
+-- name: at_pointer
+SELECT j.entry, j.outcome::text AS outcome FROM headgate.journal j WHERE j.batch = $1 AND j.n = $2

@@ -44,21 +44,30 @@ class Plan:
         return delta.between(self.reverted.version, before)
 
 
-async def plan(db: Database, entry: int, *, to: int | None = None) -> Plan:
+async def plan(db: Database, entry: int, *, to: int | None = None, again: bool = False) -> Plan:
     """What reverting this publication would do. Raises `UsageError` where it cannot be done."""
     async with db.connection() as link:
-        return (await _plan(link, entry, to))[0]
+        return (await _plan(link, entry, to, again))[0]
 
 
 async def ask(
-    db: Database, entry: int, *, because: str, actor: str = "", to: int | None = None
+    db: Database,
+    entry: int,
+    *,
+    because: str,
+    actor: str = "",
+    to: int | None = None,
+    again: bool = False,
 ) -> int:
-    """Ask for a revert: durable when it returns. The number of the entry that will do it."""
+    """Ask for a revert: durable when it returns. The number of the entry that will do it.
+
+    `again`: run the same change once more; what comes of it takes the publication's place.
+    """
     if not because.strip():
         raise UsageError("a reason is needed", hint='add: --because "why"')
     async with db.transaction() as link:
         await link.fetchval(Q.lock, entry)
-        made, at, row = await _plan(link, entry, to)
+        made, at, row = await _plan(link, entry, to, again)
         restored = made.restored
         times, pending = tuple(await link.fetchrow(Q.asked, entry) or (0, None))
         if pending is not None:
@@ -72,19 +81,23 @@ async def ask(
             number=times + 1,
             received_at=row["now"],
             data=None if restored is None else await link.fetchval(Q.data, restored.entry),
+            again=again,
         )
         await inbox.admit(link, at, SOURCE, [envelope])
         back_to = None if restored is None else restored.entry
         admitted: int = await link.fetchval(
             Q.mark, change_key(envelope), entry, back_to, at.pipeline
         )
-        await link.execute(Q.act, actor or getpass.getuser(), admitted, because)
+        verb = "reset" if again else "revert"
+        await link.execute(Q.act, actor or getpass.getuser(), verb, admitted, because)
         reached(Point.BEFORE_RECEIVE)
     reached(Point.AFTER_RECEIVE)
     return admitted
 
 
-async def _plan(link: Link, entry: int, to: int | None) -> tuple[Plan, Registered, Any]:
+async def _plan(
+    link: Link, entry: int, to: int | None, again: bool
+) -> tuple[Plan, Registered, Any]:
     (reverted,) = await facts.of_publications(link, [entry]) or (None,)
     if reverted is None or reverted.version is None:
         raise UsageError(
@@ -100,6 +113,11 @@ async def _plan(link: Link, entry: int, to: int | None) -> tuple[Plan, Registere
             f" {head['version']} (publication {head['entry']})",
             hint=f'headgate publication revert {head["entry"]} --to {version.number} --because "…"',
         )
+    if again and version.removed:
+        raise UsageError(
+            f"publication {entry} says that the object is gone; there is nothing to run again",
+            hint=f'Bring back what was there: headgate publication revert {entry} --because "…"',
+        )
     row = await link.fetchrow(Q.where, entry)
     assert row is not None
     declared: dict[str, Any] = orjson.loads(row["declared"])
@@ -109,18 +127,20 @@ async def _plan(link: Link, entry: int, to: int | None) -> tuple[Plan, Registere
             " said how to take it back",
             hint="declare it with apply(undo=…) and start it once; then revert",
         )
-    restored = await _restored(link, reverted, to)
+    restored = reverted if again else await _restored(link, reverted, to)
     if restored is not None:
-        await _hold(link, row["store"], restored)
+        await _hold(link, row["store"], restored, again)
     other_code = restored is not None and restored.code != row["code"].hex()
     at = Registered(row["pipeline"], row["deployment"], row["store"])
     return Plan(reverted, restored, other_code), at, row
 
 
-async def _hold(link: Link, store: int, restored: Facts) -> None:
+async def _hold(link: Link, store: int, restored: Facts, again: bool) -> None:
     """Its bytes must be there, and stay: nobody collects what a revert is to bring back."""
     assert restored.version is not None
-    files = {bytes.fromhex(f.digest): f for f in restored.version.files}
+    # What runs again is made again: only what came in is needed.
+    needed = restored.version.files[:1] if again else restored.version.files
+    files = {bytes.fromhex(f.digest): f for f in needed}
     if await link.fetchval(Q.data, restored.entry) is not None:
         files.pop(bytes.fromhex(restored.version.content), None)  # it came inside its message
     gone = files.keys() - await objects.hold(link, store, files.keys())
@@ -129,7 +149,7 @@ async def _hold(link: Link, store: int, restored: Facts) -> None:
         first = min(gone)
         why = f"were {went[first]}" if first in went else "are not in the store"
         raise UsageError(
-            f"version {restored.version.number} cannot be brought back: the bytes of"
+            f"version {restored.version.number} cannot be had again: the bytes of"
             f" {files[first].name!r} (sha256 {first.hex()}) {why}",
             hint="keep them longer: HEADGATE_RETENTION_DAYS; have the source send them again",
         )

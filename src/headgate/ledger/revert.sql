@@ -42,4 +42,4 @@ SELECT e.data FROM headgate.entry e WHERE e.id = $1
 UPDATE headgate.entry e SET reverts = $2, restores = $3 WHERE e.pipeline = $4 AND e.key = $1 RETURNING e.id
 
 -- name: act
-INSERT INTO headgate.action (actor, verb, entry, because) VALUES ($1, 'revert', $2, $3)
+INSERT INTO headgate.action (actor, verb, entry, because) VALUES ($1, $2, $3, $4)

@@ -43,14 +43,16 @@ NEXT: dict[Status, frozenset[Status]] = {
     S.STAGED: frozenset({S.PROMOTED, S.FAILED, S.RECEIVED, S.WAITING, S.FENCED}),
     S.PROMOTED: frozenset({S.FINALIZED}),  # rows of one commit: nothing rests between them
     S.FAILED: frozenset({S.WAITING, S.ROLLED_BACK}),
-    S.ROLLED_BACK: frozenset({S.QUARANTINED}),
+    S.ROLLED_BACK: frozenset({S.QUARANTINED}),  # after a failure; or a discard is taken back
     S.WAITING: frozenset({S.CLAIMED}),
     S.QUARANTINED: frozenset({S.RECEIVED, S.ROLLED_BACK}),  # released, or discarded
     S.FINALIZED: frozenset(),
-    S.SKIPPED: frozenset(),
+    S.SKIPPED: frozenset({S.RECEIVED}),  # reset: the gates are asked again
     S.FENCED: frozenset(),  # ends an attempt that had lost its lease, not the entry
 }
 
+# Where a line of an operator may begin: what a person decides about is at rest.
+DECIDED = frozenset({S.QUARANTINED, S.ROLLED_BACK, S.SKIPPED})
 RESTING = frozenset(
     {S.RECEIVED, S.CLAIMED, S.WAITING, S.QUARANTINED, S.ROLLED_BACK, S.FINALIZED, S.SKIPPED}
 )

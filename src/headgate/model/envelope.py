@@ -130,6 +130,10 @@ _Document = _like_envelope("Document", COLUMNS)
 _documented = attrgetter(*_Document.__struct_fields__)
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Document).decode
+# msgspec learns what a struct is like when it is first used, and two threads that are the first at
+# once bring the process down: it is used here, before there are any.
+for _struct in (Envelope, _Whole):
+    msgspec.json.Decoder(_struct)
 
 
 # What a refused record is filed under, with the digest of its bytes.

@@ -20,6 +20,7 @@ from .facts import Facts, File
 
 CONTENT = "restored_content"
 ARTIFACTS = "restored_artifacts"
+AGAIN = "runs_again"
 
 
 def envelope(
@@ -29,26 +30,30 @@ def envelope(
     number: int,
     received_at: datetime,
     data: bytes | None,
+    again: bool = False,
 ) -> Envelope:
     """The change that takes `reverted` back to `restored`; None: to where nothing was published.
 
     `number` tells it from earlier reverts of the same publication. `data` are the bytes of what is
-    restored, where they came inside their message.
+    restored, where they came inside their message. `again`: its change is to run once more, with
+    all handlers, and what comes of that takes its place.
     """
     taken = reverted.envelope
     version = None if restored is None else restored.version
     gone = restored is None or version is None or version.removed
     like = taken if restored is None else restored.envelope
     metadata: dict[str, str | int | bool | None] = {"reverts": reverted.entry}
-    if restored is not None:
+    if again:
+        metadata[AGAIN] = True
+    elif restored is not None:
         metadata["restores"] = restored.entry
     if version is not None and not gone:
         metadata[CONTENT] = version.content
-        if version.artifacts:
+        if version.artifacts and not again:
             metadata[ARTIFACTS] = orjson.dumps([_fields(f) for f in version.artifacts]).decode()
     return msgspec.structs.replace(
         taken,
-        event_id=f"revert-{reverted.entry}-{number}",
+        event_id=f"{'reset' if again else 'revert'}-{reverted.entry}-{number}",
         source=REVERT,
         detector="log",
         kind="removed" if gone else "created",
@@ -73,6 +78,11 @@ def restored(change: Envelope) -> int | None:
     """The publication that a revert brings back; None: nothing was there."""
     said = change.metadata.get("restores")
     return said if isinstance(said, int) else None
+
+
+def runs_again(change: Envelope) -> bool:
+    """Does it run a change again, instead of bringing back what was made of it then?"""
+    return change.metadata.get(AGAIN) is True
 
 
 def restored_content(change: Envelope) -> bytes:

@@ -69,6 +69,12 @@ RETRIES = Signal(
     "retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",)
 )
 DEAD = Signal("dead_letter_count", "gauge", "Entries in quarantine.", ("queue",))
+ASIDE = Signal(
+    "headgate_quarantine_entries",
+    "gauge",
+    "Entries in quarantine, by class.",
+    ("pipeline", "classed"),
+)
 SETTLED = Signal(
     "headgate_settled_total", "counter", "Attempts by how they ended.", ("pipeline", "outcome")
 )
@@ -117,7 +123,7 @@ LAG = Signal(
 )
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, LATE, WATERMARK, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS,
-    RETRIES, DEAD, SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED,
+    RETRIES, DEAD, ASIDE, SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED,
     COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG,
 )  # fmt: skip
 

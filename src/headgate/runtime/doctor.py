@@ -24,6 +24,7 @@ from headgate.pg.fitness import OLDEST_MAJOR
 from headgate.pg.link import Link
 from headgate.stores import open_store
 
+from .doctor_ledger import check_health
 from .ledger_home import Ledger, connected
 
 Q = queries.load(__file__)
@@ -43,10 +44,14 @@ def check_machine(ledger: Ledger) -> Iterator[Check]:
     yield _folder("home", ledger.home)
 
 
-async def check_database(ledger: Ledger) -> AsyncGenerator[Check]:
-    """The server, the ledger's schema in it, and the stores the ledger knows."""
+async def check_database(ledger: Ledger, *, health: bool = False) -> AsyncGenerator[Check]:
+    """The server, the ledger's schema in it, and the stores the ledger knows.
+
+    `health`: instead of the stores, what holds the ledger's rows; and there must be a ledger.
+    """
     if ledger.url is None and not cluster.data_folder(ledger.home / "postgres").is_dir():
-        yield Check("database", "ok", "none yet: headgate up makes an embedded one")
+        said = "none yet: headgate up makes an embedded one"
+        yield Check("database", "fail" if health else "ok", said)
         return
     # Unsafe settings are a finding here, not a reason to stop looking.
     lenient = Ledger(ledger.url, ledger.home, ledger.schema, ledger.pooler, allow_unsafe=True)
@@ -55,11 +60,16 @@ async def check_database(ledger: Ledger) -> AsyncGenerator[Check]:
             async with db.connection() as link:
                 async for check in _server(link, where(db.url), ledger):
                     yield check
-                current, check = await _schema(link)
-            yield check
-            if current:
+                current, schema = await _schema(link)
+                yield schema
+                if current and health:
+                    async for check in check_health(link):
+                        yield check
+            if current and not health:
                 async for check in _ledger(db):
                     yield check
+            elif not current and health and schema.state != "fail":
+                yield Check("ledger", "fail", "there is none here to look at", schema.hint)
     except HeadgateError as error:
         yield Check("database", "fail", str(error), error.hint)
 

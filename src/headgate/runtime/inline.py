@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from headgate.errors import LedgerUnavailable
-from headgate.ledger import gate
+from headgate.ledger import gate, redrive
 from headgate.ledger import worker as workers
 from headgate.model.pipeline import Pipeline
 from headgate.net.guard import Guard, install
@@ -97,6 +97,7 @@ async def _until_idle(
         try:
             left = await gate.resting(db, tuning.max_wait_seconds)
             busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
+            busy = busy or await redrive.is_busy(db, ours)
             if quiet and not busy:
                 behind = await is_behind(db, catalogued)
                 failing = projector.failing

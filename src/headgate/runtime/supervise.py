@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headgate.errors import ConfigError, LedgerRefused, LedgerUnavailable, PipelineError, UsageError
-from headgate.ledger import gate
+from headgate.ledger import gate, redrive
 from headgate.ledger import worker as workers
 from headgate.model.signal import OUTAGE, emit, listen
 from headgate.pg import Database
@@ -307,6 +307,7 @@ class Supervisor:
             try:
                 left = await gate.resting(self._db, self._tuning.max_wait_seconds)
                 busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
+                busy = busy or await redrive.is_busy(self._db, ours)
                 if quiet and not busy:
                     behind = await project.is_behind(self._db, self._brood.catalogued)
                     failing = self._lag

@@ -2,6 +2,7 @@
 
 It knows nothing of user code: everything it needs is in the ledger. Several may sweep at once.
 Bytes are collected beside the rest: a slow store does not keep a dead worker's entries waiting.
+So are redrives moved on, sooner than everything else while there is one.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, gate, pace, quarantine, watermark
+from headgate.ledger import anchor, budget, gate, pace, quarantine, redrive, watermark
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
-from headgate.model.signal import BACKLOG, DEAD, OUTAGE, WATERMARK, emit
+from headgate.model.signal import ASIDE, BACKLOG, DEAD, OUTAGE, WATERMARK, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
@@ -32,6 +33,8 @@ from .incident import Hook
 from .tuning import Tuning
 
 log = get_logger("headgate.sweep")
+
+REDRIVE_SECONDS = 0.5
 
 
 class Sweeper:
@@ -57,21 +60,25 @@ class Sweeper:
         async with asyncio.TaskGroup() as both:
             both.create_task(self._every(self._tend))
             both.create_task(self._every(self._collect))
+            both.create_task(self._every(self._redrive))
 
     async def sweep(self) -> None:
         """One round of everything."""
         await self._tend()
         await self._collect()
+        await redrive.move(self._db)
 
-    async def _every(self, task: Callable[[], Awaitable[None]]) -> None:
+    async def _every(self, task: Callable[[], Awaitable[float | None]]) -> None:
         while True:
+            pause = None
             try:
-                await task()
+                pause = await task()
             except LedgerUnavailable:
                 emit(OUTAGE)
             except Exception as error:  # housekeeping never stops the work
                 log.warning("sweep failed", why=describe(error), hint=getattr(error, "hint", ""))
-            await asyncio.sleep(self._tuning.sweep_seconds * random.uniform(0.8, 1.2))
+            seconds = self._tuning.sweep_seconds if pause is None else pause
+            await asyncio.sleep(seconds * random.uniform(0.8, 1.2))
 
     async def _tend(self) -> None:
         for worker in await workers.bury_expired(self._db):
@@ -94,9 +101,18 @@ class Sweeper:
             await self._collector.look_if_due()
             await self._sweep_spools()
             await pace.forget(self._db)
+            await quarantine.forget_discarded(self._db, self._tuning.retention_days)
         elif not self._collector.found:
             return
         await self._collector.round()
+
+    async def _redrive(self) -> float | None:
+        """Move the plans on. While there is one, somebody watches it: come back soon."""
+        while await redrive.move(self._db):
+            pass
+        if await redrive.is_open(self._db):
+            return min(REDRIVE_SECONDS, self._tuning.sweep_seconds)
+        return None
 
     async def _budgets(self) -> None:
         tuning = self._tuning
@@ -130,8 +146,11 @@ class Sweeper:
 
     async def _gauges(self) -> None:
         rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
-        for pipeline, entries in (await quarantine.totals(self._db)).items():
-            emit(DEAD, entries, queue=pipeline)
+        aside = await quarantine.totals(self._db)
+        for (pipeline, classed), entries in aside.items():
+            emit(ASIDE, entries, pipeline=pipeline, classed=classed)
+        for pipeline in {pipeline for pipeline, _ in aside}:
+            emit(DEAD, sum(n for of, n in aside.items() if of[0] == pipeline), queue=pipeline)
             # A gauge keeps its last value: a pipeline with nothing to do has to say so.
             row = rows.get(pipeline, gate.Resting(pipeline, 0, 0, 0, 0, None))
             emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")

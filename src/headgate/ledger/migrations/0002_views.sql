@@ -130,12 +130,13 @@ LEFT JOIN LATERAL (
     WHERE q.entry = s.entry LIMIT 1) q ON true;
 
 -- What was rolled back, by journal pointer: attempts that failed for good, what an operator decided not
--- to do, and what was reverted (with who and why).
+-- to do, and what was reverted or run again (with who and why). A discard that was taken back stays: it
+-- was decided.
 CREATE VIEW headgate.rollback_registry AS
 SELECT j.batch || '/' || j.n AS wal_pointer, c.pos AS commit,
        j.entry, p.name AS pipeline, encode(e.key, 'hex') AS idempotency_key, e.uri AS source_uri,
-       CASE j.outcome WHEN 'quarantined' THEN 'attempt' WHEN 'finalized' THEN 'revert'
-                      ELSE 'discard' END AS kind,
+       CASE WHEN j.outcome = 'quarantined' THEN 'attempt' WHEN j.outcome = 'rolled_back' THEN 'discard'
+            WHEN e.reverts = e.restores THEN 'reset' ELSE 'revert' END AS kind,
        j.reason, convert_from(j.doc, 'UTF8')::json ->> 'error' AS error,
        j.at AS rolled_back_at, a.actor, a.because,
        e.key AS change_key, e.reverts
@@ -145,7 +146,9 @@ JOIN headgate.pipeline p ON p.id = e.pipeline
 LEFT JOIN headgate.commit c ON c.batch = j.batch
 LEFT JOIN LATERAL (
     SELECT a.actor, a.because FROM headgate.action a
-    WHERE a.entry = j.entry
-      AND a.verb = CASE j.outcome WHEN 'rolled_back' THEN 'discard' WHEN 'finalized' THEN 'revert' END
+    WHERE a.entry = j.entry AND a.at <= j.at
+      AND a.verb = ANY (CASE j.outcome WHEN 'rolled_back' THEN ARRAY['discard']
+                                       WHEN 'finalized' THEN ARRAY['revert', 'reset'] END)
     ORDER BY a.id DESC LIMIT 1) a ON true
-WHERE j.outcome IN ('quarantined', 'rolled_back') OR (j.outcome = 'finalized' AND e.reverts IS NOT NULL);
+WHERE (j.outcome = 'quarantined' AND j.steps <> 'rolled_back quarantined') OR j.outcome = 'rolled_back'
+   OR (j.outcome = 'finalized' AND e.reverts IS NOT NULL);

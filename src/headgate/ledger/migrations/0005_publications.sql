@@ -75,4 +75,4 @@ LEFT JOIN LATERAL (
     WHERE l.entry = u.successor AND l.outcome = 'finalized' LIMIT 1) z ON true
 LEFT JOIN LATERAL (
     SELECT a.because, a.actor FROM headgate.action a
-    WHERE e.reverts IS NOT NULL AND a.entry = j.entry AND a.verb = 'revert' LIMIT 1) a ON true;
+    WHERE e.reverts IS NOT NULL AND a.entry = j.entry AND a.verb IN ('revert', 'reset') LIMIT 1) a ON true;
