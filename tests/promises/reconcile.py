@@ -6,15 +6,15 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from tests.aws.emulator import Aws
-from tests.promises.processes import Place
 from tests.world import World, change
 
 import headgate as hg
@@ -22,13 +22,15 @@ from headgate.errors import Unavailable, UsageError
 from headgate.ledger import quarantine, revert
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
+from headgate.model.ports import Polled, Shown
+from headgate.runtime.load import load
 from headgate.runtime.reconcile import Fixed, Reconciled, fix, reconcile
 from headgate.runtime.watch import Watcher
 
 
-def copying(world: World, *sources: object, **declared: object) -> hg.Pipeline:
+def copying(world: World, *sources: object) -> hg.Pipeline:
     """A pipeline whose only effect is a row for each object."""
-    p = world.pipeline(sources=[*sources], **declared)
+    p = world.pipeline(sources=[*sources])
 
     @p.validate
     def good(obj: hg.Object) -> None:
@@ -111,11 +113,14 @@ async def test_a_watcher_and_a_fix_never_admit_the_same_change_twice(world: Worl
         (world.incoming / f"f{n}").touch()
     result = await reconcile(world.db, p)
     assert counted(result) == {"missing": 1500}
-    fixed, *watched = await asyncio.gather(
+    (source,) = p.sources
+    assert isinstance(source, Polled)
+    fixed, first, second = await asyncio.gather(
         fix(world.db, result, because="race"),
-        *(Watcher(world.db, at, p.sources[0]).look() for _ in range(2)),  # pyright: ignore[reportArgumentType]  (a Directory is polled)
+        Watcher(world.db, at, source).look(),
+        Watcher(world.db, at, source).look(),
     )
-    assert fixed.admitted + sum(watched) == 1500
+    assert fixed.admitted + first + second == 1500
     assert fixed.admitted + fixed.known == 1500
     assert await world.count("headgate.entry") == 1500
     assert counted(await reconcile(world.db, p)) == {"pending": 1500}
@@ -126,12 +131,10 @@ async def test_what_came_while_the_source_was_listed_is_no_difference(world: Wor
     """A file that a watcher takes in, or sees changed, in the middle of a listing is left alone."""
 
     class Slow(hg.Directory):
-        def everything(self, now: datetime) -> object:  # type: ignore[override]
+        def everything(self, now: datetime) -> Iterator[Shown]:
             yield from list(super().everything(now))
             meanwhile.set()
             assert done.wait(20)
-
-    import threading
 
     meanwhile, done = threading.Event(), threading.Event()
     p = copying(world, world.directory())
@@ -229,7 +232,7 @@ async def test_a_lost_notification_is_found_by_listing_the_bucket(world: World, 
     await world.work(p)
     assert counted(await reconcile(world.db, p)) == {"agreed": 3, "phantom": 1, "orphan": 1}
     # Beside a source that tells events, what no prefix covers may be that source's.
-    both = copying(world, hg.Prefix(f"s3://{bucket}/in/"), hg.Webhook(secret=hg.env("S"), name="w"))
+    both = copying(world, hg.Prefix(f"s3://{bucket}/in/"), hg.Schedule("0 3 * * *"))
     assert counted(await reconcile(world.db, both)) == {"agreed": 3, "phantom": 1, "elsewhere": 1}
 
 
@@ -295,34 +298,45 @@ sys.exit(run(sys.argv[2:]))
 """
 
 
+PIPELINE = """
+import headgate as hg
+
+load = hg.Pipeline("load", sources=[hg.Directory("incoming", settle=0, every=0.05)], store="lake")
+
+@load.apply
+def note(tx, obj):
+    tx.execute("INSERT INTO applied VALUES ($1)", obj.uri.rpartition("/")[2])
+"""
+
+
 @pytest.mark.parametrize("point", [Point.BEFORE_RECEIVE, Point.AFTER_RECEIVE])
-def test_a_fix_killed_in_the_middle_is_run_again_and_nothing_happens_twice(
-    place: Place, point: Point
+async def test_a_fix_killed_in_the_middle_is_run_again_and_nothing_happens_twice(
+    world: World, monkeypatch: pytest.MonkeyPatch, point: Point
 ) -> None:
     """kill -9 between two batches of admissions: the second go admits what the first did not."""
-    place.put("first")
-    place.run()
+    monkeypatch.chdir(world.folder)
+    (world.folder / f"load_{world.folder.name}.py").write_text(PIPELINE)
+    (p,) = load(f"load_{world.folder.name}.py")
+    assert isinstance(p, hg.Pipeline)
+    await world.db.execute("CREATE TABLE applied (name text)")
+    world.put("first", "text")
+    await world.run(p)
     names = [f"plain-{n}" for n in range(10)]
-    place.put(*names)
-    place.put("first", text="other text")
-    fix = ["reconcile", "load.py", "--fix", "--because", "it was down"]
-    environment = {**os.environ, "HEADGATE_DATABASE_URL": place.url}
-    for code in (-signal.SIGKILL, 0):
-        # Until it dies it admits one batch of three, or two.
-        where = point if code else Point.ANCHORED
-        command = [sys.executable, "-c", _DYING, where, *fix]
-        done = subprocess.run(
-            command, cwd=place.folder, env=environment, capture_output=True, text=True
+    for name in names:
+        world.put(name, name)
+    world.put("first", "other text")
+    # Until it dies it admits one batch of three, or two.
+    admitted = 3 if point is Point.BEFORE_RECEIVE else 6
+    for where, code, entries in ((point, -signal.SIGKILL, admitted), (Point.ANCHORED, 0, 11)):
+        command = [f"load_{world.folder.name}.py", "--fix", "--because", "it was down"]
+        done = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-c", _DYING, where, "reconcile", *command),
+            env={**os.environ, "HEADGATE_DATABASE_URL": world.url},
         )
-        assert done.returncode == code, done.stderr
-        ((entries,),) = place.query("SELECT count(*) FROM headgate.entry")
-        admitted = 3 if point is Point.BEFORE_RECEIVE else 6
-        assert entries == 1 + (admitted if code else 11)
-    place.run()
-    read = Counter(name for (name,) in place.query("SELECT name FROM applied"))
-    assert read == {"first": 2, **dict.fromkeys(names, 1)}
-    ((actions, entries),) = place.query(
-        "SELECT count(*), count(DISTINCT entry) FROM headgate.action WHERE verb = 'reconcile'"
-    )
-    assert (actions, entries) == (11, 11)
-    place.verifies()
+        assert await done.wait() == code
+        assert await world.count("headgate.entry") == 1 + entries
+    await world.work(p)
+    applied = Counter(name for (name,) in await world.rows("SELECT name FROM applied"))
+    assert applied == {"first": 2, **dict.fromkeys(names, 1)}
+    acted = "SELECT count(*), count(DISTINCT entry) FROM headgate.action WHERE verb = 'reconcile'"
+    assert await world.rows(acted) == [(11, 11)]
