@@ -54,8 +54,9 @@ class Reconciled:
     """What came of it. Findings are read in the order of their uris, as often as one likes."""
 
     pipeline: Pipeline
+    sources: list[Listable]
+    unlisted: list[str]
     counts: Counter[State] = field(default_factory=Counter[State])
-    unlisted: list[str] = field(default_factory=list[str])
     _pages: Spill = field(default_factory=Spill)
 
     @property
@@ -74,8 +75,7 @@ class Reconciled:
         self._pages.append(_ENCODE(page))
 
     def _finding(self, line: Line, judged: Judged) -> Finding:
-        names = [source.name for source in listable(self.pipeline)]
-        source = line.known_by if line.shown is None else names[line.shown.source]
+        source = line.known_by if line.shown is None else self.sources[line.shown.source].name
         return Finding(
             self.pipeline.name,
             cast("Found", judged.state),
@@ -122,7 +122,7 @@ async def reconcile(
     require_listable(pipeline)
     sources = listable(pipeline)
     others = [source for source in pipeline.sources if not isinstance(source, Listable)]
-    result = Reconciled(pipeline, unlisted=[source.name for source in others])
+    result = Reconciled(pipeline, sources, [source.name for source in others])
     to = await ledger.find(db, pipeline.name, None)
     since = await ledger.newest(db)
     spool = await asyncio.to_thread(_list, sources, datetime.now(UTC), progress)
@@ -160,11 +160,11 @@ async def fix(
         some = waiting.setdefault(line.shown.source, [])
         some.append(_noticed(line, line.shown))
         if len(some) == AT_ONCE:
-            await _admit(db, to, listable(pipeline)[line.shown.source], some, because, fixed)
+            await _admit(db, to, result.sources[line.shown.source], some, because, fixed)
             some.clear()
             progress("admitted", fixed.admitted)
     for n, some in waiting.items():
-        await _admit(db, to, listable(pipeline)[n], some, because, fixed)
+        await _admit(db, to, result.sources[n], some, because, fixed)
     return fixed
 
 
