@@ -47,7 +47,7 @@ def socket_folder(url: str) -> Path:
 @pytest.fixture
 def closed_folder() -> Iterator[Path]:
     """A folder that nobody but us may enter."""
-    folder = Path(tempfile.mkdtemp(prefix="hg-closed-"))
+    folder = Path(tempfile.mkdtemp(prefix="hg-closed-", dir="/tmp"))
     yield folder
     pointer = folder / "home" / "postgres" / "elsewhere"
     if pointer.exists():

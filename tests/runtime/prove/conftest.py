@@ -7,8 +7,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,12 +53,11 @@ class Seen:
 class Watched:
     """Plays a pipeline's source on samples."""
 
-    def __init__(self, server: str, folder: Path) -> None:
+    def __init__(self, server: str, folder: Path, home: Path) -> None:
         self._server = server
         self._folder = folder
         self._numbers = itertools.count(1)
-        self.home = folder / "home"  # the user's own files
-        self.home.mkdir()
+        self.home = home  # the user's own files
 
     def __call__(
         self,
@@ -109,6 +109,8 @@ class Watched:
 
 
 @pytest.fixture
-def watched(worlds_server: str, tmp_path: Path) -> Watched:
+def watched(worlds_server: str, tmp_path: Path) -> Iterator[Watched]:
     """A way to play pipelines; its `home` is a folder of the user's that must stay as it is."""
-    return Watched(worlds_server, tmp_path)
+    # On disk: the kernel's fence lets everybody write below /dev, where memory has its files.
+    with tempfile.TemporaryDirectory(prefix="hg-home-", dir="/tmp") as home:
+        yield Watched(worlds_server, tmp_path, Path(home))
