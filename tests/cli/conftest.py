@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -161,9 +162,16 @@ def world(populated: Populated) -> Headgate:
 @pytest.fixture
 def copied(world: Headgate, server: Server) -> Iterator[Headgate]:
     """The same on a copy of the database: change what you like."""
-    original = world.env["HEADGATE_DATABASE_URL"].partition("@/")[2].partition("?")[0]
+    with copy_of(world, server) as copy:
+        yield copy
+
+
+@contextmanager
+def copy_of(headgate: Headgate, server: Server) -> Iterator[Headgate]:
+    """The command in the same folder, on a copy of its database."""
+    original = headgate.env["HEADGATE_DATABASE_URL"].partition("@/")[2].partition("?")[0]
     copy = new_database(server, original)
-    yield world.at(world.folder, HEADGATE_DATABASE_URL=copy)
+    yield headgate.at(headgate.folder, HEADGATE_DATABASE_URL=copy)
     scratch.drop(copy)
 
 
