@@ -28,7 +28,7 @@ demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 
 .PHONY: test
 test: $(READY) $(AWS_READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=2 at a time)
-	$(BIN)/pytest -n $(JOBS) $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 .PHONY: test-services
 test-services: $(READY) $(AWS_READY) ## The same suites against further servers, installed into .services

@@ -30,6 +30,8 @@ CEILINGS = {
     "large_file_peak": (200.0, "MB"),
     "catalog_rebuild": (500.0, "µs"),
     "stac_search_p95": (50.0, "ms"),
+    "reconcile_seconds": (60.0, "s"),
+    "reconcile_peak": (500.0, "MB"),
     "parse": (10.0, "µs"),
     "help": (100.0, "ms"),
     "embedded_first_start": (1.0, "s"),

@@ -37,6 +37,8 @@ FIGURES = {
     "catalog_rebuild": ("a catalog of 100,000 items made anew, for each", "catalog_rebuild"),
     "stac_search_p50": ("a search over 100,000 items, half are quicker than", "stac_search"),
     "stac_search_p95": ("a search over 100,000 items, 95 % are quicker than", "stac_search"),
+    "reconcile_seconds": ("reconciling 1,000,000 keys", "reconcile"),
+    "reconcile_peak": ("memory to reconcile 1,000,000 keys, at its peak", "reconcile"),
     "parse": ("reading a record of an S3 notification", "parse"),
     "parse_general": ("the same, with its names in another order", "parse"),
     "help": ("`headgate --help`, less the interpreter", "help"),

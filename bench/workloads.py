@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from headgate.runtime import loop
 
-from . import bare, catalog, files, gate, latency, queue, reading, stac_search, starting
+from . import bare, catalog, files, gate, latency, queue, reading, reconcile, stac_search, starting
 from .beside import Ran, Workload
 from .job import Count, events, ids
 from .latency import percentile
@@ -122,6 +122,7 @@ APART: dict[str, Callable[[Place, Size], Measured]] = {
     "sqs": lambda place, size: queue.drained(place, size.reps),
     "parse": lambda place, size: ([], reading.figures()),
     "stac_search": lambda place, size: ([], stac_search.figures(place)),
+    "reconcile": lambda place, size: ([], reconcile.figures(place)),
     "help": lambda place, size: ([], starting.help_figures()),
     "embedded": lambda place, size: ([], starting.embedded_figures(size.reps)),
 }

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import shutil
-import tempfile
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+from tests import scratch
 from tests.aws.emulator import aws, aws_server
 from tests.world import World
 
@@ -25,6 +24,7 @@ from headgate.runtime.loop import run
 __all__ = ["aws", "aws_server"]
 
 _NUMBERS = itertools.count(1)
+scratch.choose()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -69,33 +69,26 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 @pytest.fixture(scope="session")
 def worlds_server() -> Iterator[str]:
     """The address of a server whose database `template_world` holds an empty ledger."""
-    # Not pytest's own folder: the server's user may not pass through that one.
-    folder = Path(tempfile.mkdtemp(prefix="hg-world-", dir="/tmp"))
-    folder.chmod(0o711)
-    with embedded.start(folder / "home") as server:
-        run(lambda: _make_template(server.url))
+    with scratch.open_folder("hg-world-") as folder, embedded.start(folder / "home") as server:
+        template = scratch.create(server.url, "template_world")
+        run(lambda: _migrate(template))
         yield server.url
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
-def world(worlds_server: str, tmp_path: Path) -> World:
+def ledger(worlds_server: str) -> Iterator[str]:
+    """The address of a ledger that is empty, and gone after the test."""
+    url = scratch.create(worlds_server, f"world_{next(_NUMBERS)}", "template_world")
+    yield url
+    scratch.drop(url)
+
+
+@pytest.fixture
+def world(ledger: str, tmp_path: Path) -> World:
     """An empty ledger, a folder with `incoming/` and `lake/`, and ways to make things happen."""
-    name = f"world_{next(_NUMBERS)}"
-    run(lambda: _execute(worlds_server, f"CREATE DATABASE {name} TEMPLATE template_world"))
-    return World(_named(worlds_server, name), tmp_path)
+    return World(ledger, tmp_path)
 
 
-def _named(url: str, database: str) -> str:
-    return url.replace("@/postgres?", f"@/{database}?")
-
-
-async def _execute(url: str, sql: str) -> None:
+async def _migrate(url: str) -> None:
     async with await Database.open(url, max_size=1) as db:
-        await db.execute(sql)
-
-
-async def _make_template(url: str) -> None:
-    await _execute(url, "CREATE DATABASE template_world")
-    async with await Database.open(_named(url, "template_world"), max_size=1) as db:
         await migrate.migrate(db, MIGRATIONS, FUNCTIONS)

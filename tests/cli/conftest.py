@@ -5,22 +5,21 @@ One server serves all tests; each one that changes something has a database of i
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import json
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import scratch
 
-from headgate.pg import Database, Server, embedded
+from headgate.pg import Server, embedded
 
 _NUMBERS = itertools.count(1)
 CLEAN = {
@@ -99,10 +98,8 @@ class Headgate:
 @pytest.fixture(scope="session")
 def open_folder() -> Iterator[Path]:
     """A folder that the server's user may pass through, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="hg-cli-", dir="/tmp"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with scratch.open_folder("hg-cli-") as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")
@@ -122,20 +119,15 @@ def server(open_folder: Path) -> Iterator[Server]:
 
 def new_database(server: Server, template: str = "template1") -> str:
     """The address of a new database, empty or a copy of another."""
-    name = f"cli_{next(_NUMBERS)}"
-
-    async def create() -> None:
-        async with await Database.open(server.url) as db:
-            await db.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
-
-    asyncio.run(create())
-    return server.url.replace("@/postgres?", f"@/{name}?")
+    return scratch.create(server.url, f"cli_{next(_NUMBERS)}", template)
 
 
 @pytest.fixture
-def headgate(zygote: Zygote, tmp_path: Path, server: Server) -> Headgate:
+def headgate(zygote: Zygote, tmp_path: Path, server: Server) -> Iterator[Headgate]:
     """The command, in an empty folder, on an empty database."""
-    return Headgate(zygote, tmp_path, {"HEADGATE_DATABASE_URL": new_database(server)})
+    url = new_database(server)
+    yield Headgate(zygote, tmp_path, {"HEADGATE_DATABASE_URL": url})
+    scratch.drop(url)
 
 
 @pytest.fixture
@@ -168,11 +160,19 @@ def world(populated: Populated) -> Headgate:
 
 
 @pytest.fixture
-def copied(world: Headgate, server: Server) -> Headgate:
+def copied(world: Headgate, server: Server) -> Iterator[Headgate]:
     """The same on a copy of the database: change what you like."""
-    original = world.env["HEADGATE_DATABASE_URL"].partition("@/")[2].partition("?")[0]
+    with copy_of(world, server) as copy:
+        yield copy
+
+
+@contextmanager
+def copy_of(headgate: Headgate, server: Server) -> Iterator[Headgate]:
+    """The command in the same folder, on a copy of its database."""
+    original = headgate.env["HEADGATE_DATABASE_URL"].partition("@/")[2].partition("?")[0]
     copy = new_database(server, original)
-    return world.at(world.folder, HEADGATE_DATABASE_URL=copy)
+    yield headgate.at(headgate.folder, HEADGATE_DATABASE_URL=copy)
+    scratch.drop(copy)
 
 
 def populate(headgate: Headgate) -> Said:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Headgate, Zygote, new_database
+from tests.cli.conftest import Headgate, Zygote, copy_of, new_database
 
 from headgate.pg import Server
 
@@ -22,9 +23,10 @@ def shown(zygote: Zygote, open_folder: Path, server: Server) -> Headgate:
 
 
 @pytest.fixture
-def rain(headgate: Headgate) -> Headgate:
+def rain(shown: Headgate, server: Server) -> Iterator[Headgate]:
     """The same, to be changed."""
-    return _published(headgate)
+    with copy_of(shown, server) as copy:
+        yield copy
 
 
 def _published(headgate: Headgate) -> Headgate:

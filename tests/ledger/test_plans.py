@@ -114,7 +114,7 @@ async def test_an_outage_that_thousands_wait_for_does_not_slow_the_claims(world:
 
 
 async def test_a_page_of_the_catalog_reads_its_own_items_only(world: World):
-    """Whoever writes the files of a hundred items does not walk over all others for each of them."""
+    """Whoever writes the files of a hundred items does not walk over all others for each."""
     async with world.db.connection() as link:
         await link.execute("BEGIN")
         await link.execute(

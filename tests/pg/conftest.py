@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests import scratch
 from tests.pg.processes import settled
 
-from headgate.pg import Database, Server, embedded
+from headgate.pg import Server, embedded
 
 _NUMBERS = itertools.count(1)
 
@@ -20,10 +18,8 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture(scope="session")
 def open_folder() -> Iterator[Path]:
     """A folder that the server's user may pass through, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="hg-test-", dir="/tmp"))
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with scratch.open_folder("hg-test-") as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -60,11 +56,4 @@ def url(server: Server) -> str:
 
 
 def new_database(server: Server) -> str:
-    name = f"test_{next(_NUMBERS)}"
-
-    async def create() -> None:
-        async with await Database.open(server.url) as db:
-            await db.execute(f"CREATE DATABASE {name}")
-
-    asyncio.run(create())
-    return server.url.replace("@/postgres?", f"@/{name}?")
+    return scratch.create(server.url, f"test_{next(_NUMBERS)}")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
+from tests import scratch
 from tests.promises.processes import Place
 
 _NUMBERS = itertools.count(1)
@@ -21,10 +18,8 @@ _NUMBERS = itertools.count(1)
 @pytest.fixture(scope="session")
 def ground() -> Iterator[Path]:
     """A folder that the server's user may pass through, unlike pytest's own."""
-    folder = Path(tempfile.mkdtemp(prefix="hg-up-", dir="/tmp")).resolve()
-    folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with scratch.open_folder("hg-up-") as folder:
+        yield folder
 
 
 @pytest.fixture
@@ -42,14 +37,6 @@ def new_place(ground: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(new_place: Path, worlds_server: str) -> Place:
+def place(ledger: str, new_place: Path) -> Place:
     """A place with a ledger of its own on the server that all tests share."""
-    name = f"place_{next(_NUMBERS)}"
-
-    async def create() -> None:
-        connection = await asyncpg.connect(worlds_server)
-        await connection.execute(f"CREATE DATABASE {name} TEMPLATE template_world")
-        await connection.close()
-
-    asyncio.run(create())
-    return Place(new_place, worlds_server.replace("@/postgres?", f"@/{name}?"))
+    return Place(new_place, ledger)

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from tests.promises.processes import Place
 
 from headgate.ledger import revert
 from headgate.model.entry import Point
 from headgate.pg import Database
+from headgate.runtime import inline
+from headgate.runtime.load import load
+from headgate.runtime.tuning import Tuning
 
 PIPELINE = """
 from typing import TypedDict
@@ -51,12 +55,15 @@ POINTS = [
 ]  # fmt: skip
 
 
-def test_a_worker_killed_anywhere_in_a_revert_leaves_one_revert(place: Place) -> None:
+def test_a_worker_killed_anywhere_in_a_revert_leaves_one_revert(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Back and forth, a kill at another point each time: every revert has happened once."""
     (place.folder / "load.py").write_text(PIPELINE)
+    monkeypatch.chdir(place.folder)
     for text in ("one", "two"):
         place.put("a", text=text)
-        place.run()
+        _publish(place)
     applied = ["+one of a", "-one of a", "+two of a"]
     for n, point in enumerate(POINTS):
         _revert(place)
@@ -72,6 +79,14 @@ def test_a_worker_killed_anywhere_in_a_revert_leaves_one_revert(place: Place) ->
     )
     assert (versions, heads) == (2 + len(POINTS), 1)
     place.verifies()
+
+
+def _publish(place: Place) -> None:
+    async def run() -> None:
+        async with await Database.open(place.url) as db:
+            await inline.run(db, load("load.py"), Tuning(), until_idle=True)
+
+    asyncio.run(run())
 
 
 def _revert(place: Place) -> None:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
-from tests.conftest import _execute, _named
+from tests import scratch
 from tests.server import keys
 from tests.server.doors import Answer, Dark, Headers, app_of, ask
 
 import headgate as hg
 from headgate.ledger import token as tokens
 from headgate.pg import Database
-from headgate.runtime.loop import run
 
 T = TypeVar("T")
 _NUMBERS = itertools.count(1)
@@ -77,8 +76,7 @@ class House:
 @pytest.fixture(scope="module")
 def house(worlds_server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A house for the tests of one module."""
-    name = f"house_{next(_NUMBERS)}"
-    run(lambda: _execute(worlds_server, f"CREATE DATABASE {name} TEMPLATE template_world"))
-    built = House(_named(worlds_server, name), tmp_path_factory.mktemp("house"))
+    url = scratch.create(worlds_server, f"house_{next(_NUMBERS)}", "template_world")
+    built = House(url, tmp_path_factory.mktemp("house"))
     yield built
     built.close()

@@ -13,7 +13,6 @@ import csv
 import itertools
 import os
 import shutil
-import tempfile
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from decimal import Decimal
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
+
+from tests import scratch
 
 import headgate as hg
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox, quarantine
@@ -164,15 +165,10 @@ async def names(db: Database) -> dict[str, int]:
 @contextmanager
 def standing() -> Iterator[Copy]:
     """The world on a server of its own, to be copied from."""
-    base = Path(tempfile.mkdtemp(prefix="hg-world-", dir="/tmp"))
-    base.chmod(0o711)
-    try:
-        with embedded.start(base / "home") as server:
-            folder = base / "world"
-            folder.mkdir()
-            yield partial(copied, server, make(server, folder), folder)
-    finally:
-        shutil.rmtree(base, ignore_errors=True)
+    with scratch.open_folder("hg-world-") as base, embedded.start(base / "home") as server:
+        folder = base / "world"
+        folder.mkdir()
+        yield partial(copied, server, make(server, folder), folder)
 
 
 def make(server: Server, folder: Path) -> str:
@@ -196,7 +192,7 @@ async def copied(server: Server, template: str, folder: Path) -> AsyncGenerator[
     there = folder.parent / name
     shutil.copytree(folder, there)
     async with await Database.open(server.url) as db:
-        await db.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        await db.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
     async with await Database.open(_url(server, name)) as db:
         before, now = (open_store(str(at / "lake")).uri for at in (folder, there))
         await db.execute("UPDATE headgate.store SET uri = $1", now)

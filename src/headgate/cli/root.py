@@ -26,6 +26,7 @@ SECTIONS: Sections = {
         "catalog": Place("headgate.cli.catalog:catalog", "The files beside the data; rebuild."),
         "envelope": Place("headgate.cli.envelope:envelope", "Read what a cloud or a queue said."),
         "verify": Place("headgate.cli.verify:verify", "Audit the ledger and the stores."),
+        "reconcile": Place("headgate.cli.reconcile:reconcile", "Hold sources against the ledger."),
         "manifest": Place("headgate.cli.manifest:manifest", "Compare manifests."),
         "doctor": Place("headgate.cli.doctor:doctor", "Check that Headgate can work here."),
         "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),

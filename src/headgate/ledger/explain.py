@@ -65,6 +65,13 @@ def statements(x: Life) -> Iterator[Statement]:
 
 
 def _asked(x: Life) -> Iterator[Statement]:
+    for a in x.actions:
+        if a.verb == "reconcile":
+            yield Statement(
+                f"Its source had not told of it: {a.actor} found it by reconciling and had it "
+                f"admitted, {_at(a.at)}, because: {a.because}.",
+                (f"action {a.id}",),
+            )
     if x.reverts is None:
         return
     if x.reverts == x.restores:

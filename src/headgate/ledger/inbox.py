@@ -10,7 +10,7 @@ conflict: refused, and kept as evidence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from datetime import datetime
 
@@ -173,8 +173,9 @@ async def poll(
     source: str,
     changes: Sequence[Noticed],
     envelope: Callable[[Noticed, int], Envelope],
+    also: Callable[[Link, Sequence[Envelope], Receipt], Awaitable[None]] | None = None,
 ) -> Receipt:
-    """Number what a polled source noticed and admit it, in one transaction.
+    """Number what a polled source noticed and admit it, in one transaction; `also` is part of it.
 
     The generation is what makes the change this change; a watcher that compared with an older
     listing gets no number and admits nothing.
@@ -198,6 +199,8 @@ async def poll(
         if not envelopes:
             return Receipt(0, 0)
         receipt = await admit(link, to, source, envelopes)
+        if also is not None:
+            await also(link, envelopes, receipt)
         reached(Point.BEFORE_RECEIVE)
     reached(Point.AFTER_RECEIVE)
     return receipt

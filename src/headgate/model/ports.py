@@ -15,7 +15,7 @@ from collections.abc import (
     Mapping,
     Sequence,
 )
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Literal, Protocol, runtime_checkable
@@ -142,6 +142,24 @@ class Noticed:
     item: str | None = None
     data: bytes | None = None
 
+    def after(self, before: Known | None) -> Noticed:
+        """The same, compared with what is known. A version that is back is another change than
+        when it came.
+        """
+        if before is None:
+            return self
+        back = before.removed and self.strength == "immutable"
+        strength = "strong" if back else self.strength
+        return replace(self, expected=before.generation, strength=strength)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One object of a whole listing. It is not `settled` while it is still being written."""
+
+    change: Noticed
+    settled: bool = True
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -188,6 +206,21 @@ class Polled(Source, Protocol):
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
+        ...
+
+
+@runtime_checkable
+class Listable(Polled, Protocol):
+    """A polled source that can say everything it has, so that it can be held against the ledger."""
+
+    def everything(self, now: datetime) -> Iterator[Shown]:
+        """All there is, in any order and without holding all of it. `Unavailable` rather than
+        a part of it.
+        """
+        ...
+
+    def covers(self, uri: str) -> bool | None:
+        """Would a listing show this object if it were there? None: only the listing can say."""
         ...
 
 

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from headgate.errors import HeadgateError, ObjectMissing, Unavailable
 from headgate.model.envelope import Envelope, Provider, Strength
-from headgate.model.ports import Known, Noticed, Scan
+from headgate.model.ports import Known, Noticed, Scan, Shown
 from headgate.model.uri import quoted
 from headgate.net import buckets
 
@@ -90,7 +90,7 @@ class Bucket:
                         continue
                     seen.add(uri)
                     if self._is_wanted(one):
-                        changes[uri] = _created(uri, one, known.get(uri))
+                        changes[uri] = _created(uri, one).after(known.get(uri))
         except HeadgateError as error:
             raise self._unavailable(error) from error
         live = [uri for uri, before in known.items() if not before.removed and self.owns(uri)]
@@ -106,6 +106,21 @@ class Bucket:
             if uri not in seen
         ]
         return Scan(fresh + gone, 0)
+
+    def everything(self, now: datetime) -> Iterator[Shown]:
+        """All objects that are wanted. Raises `Unavailable` rather than leave some out."""
+        try:
+            for page in self._objects().pages(self._key):
+                for one in page:
+                    uri = self._root + quoted(one.key)
+                    if self._fits(uri) and self._is_wanted(one):
+                        yield Shown(_created(uri, one))
+        except HeadgateError as error:
+            raise self._unavailable(error) from error
+
+    def covers(self, uri: str) -> bool:
+        """Would an object of this uri be picked up?"""
+        return self.owns(uri) and self._wanted(unquote(uri[len(self.uri) :]))
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
@@ -166,20 +181,10 @@ def pinned(envelope: Envelope) -> dict[str, str | None]:
     return {"etag": tag if tag.startswith('"') else f'"{tag}"'}
 
 
-def _created(uri: str, one: Listed, before: Known | None) -> Noticed:
+def _created(uri: str, one: Listed) -> Noticed:
     hint, strength = _hint(one)
-    if before is not None and before.removed and strength == "immutable":
-        strength = "strong"  # a version that is back is another change than when it came
-    return Noticed(
-        uri,
-        "created",
-        hint,
-        strength,
-        one.last_modified,
-        before.generation if before is not None else 0,
-        one.size,
-        content_type(one.key),
-    )
+    kind = content_type(one.key)
+    return Noticed(uri, "created", hint, strength, one.last_modified, 0, one.size, kind)
 
 
 def _hint(one: Listed) -> tuple[str, Strength]:

@@ -22,12 +22,12 @@ from functools import lru_cache
 from headgate.errors import ObjectChanged, ObjectMissing, PipelineError, Unavailable, UsageError
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope
-from headgate.model.ports import Known, Noticed, Scan
+from headgate.model.ports import Known, Noticed, Scan, Shown
 
 from .numbered import numbered
 from .pattern import compile_pattern, depth_of
 from .reading import open_inside, parts_of, trouble
-from .walk import Walk, unavailable, uri_of
+from .walk import Walk, ignored, unavailable, uri_of
 
 CHUNK_BYTES = 1 << 20
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -111,6 +111,25 @@ class Directory:
         self._watched = watched
         self._devices = {folder: device for folder, (device, _) in walk.folders.items()}
         return Scan(changes, unsettled)
+
+    def everything(self, now: datetime) -> Iterator[Shown]:
+        """All files that match. Raises `Unavailable` rather than leave some out."""
+        walk = Walk(self.path, self._depth, self._tell)
+        settle_ns = int(self.settle_seconds * 1e9)
+        now_ns = (now - _EPOCH) // timedelta(microseconds=1) * 1000
+        for uri, relative, name, status in walk.files():
+            if self._matches is None or self._matches(relative) is not None:
+                age_ns = now_ns - max(status.st_mtime_ns, status.st_ctime_ns)
+                change = _created(uri, name, hint_of(status), status, None, now)
+                yield Shown(change, not 0 <= age_ns < settle_ns)
+        walk.verify()
+
+    def covers(self, uri: str) -> bool:
+        """Would a file of this uri be picked up?"""
+        parts = parts_of(uri, self._prefix)
+        if parts is None or ignored(parts[-1]) or any(part[0] == "." for part in parts):
+            return False
+        return self._matches is None or self._matches("/".join(parts)) is not None
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""

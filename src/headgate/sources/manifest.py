@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from headgate.errors import HeadgateError, ObjectChanged, PipelineError, Unavailable
@@ -19,7 +20,7 @@ from headgate.model import manifest
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, Strength
 from headgate.model.listing import NotAListing, Row, state
-from headgate.model.ports import Known, Noticed, Scan
+from headgate.model.ports import Known, Noticed, Scan, Shown
 from headgate.model.secret import Secret, reveal
 from headgate.net import buckets
 from headgate.net.http import need_aiohttp
@@ -90,6 +91,23 @@ class Manifest:
         ]
         return Scan(changes, 0)
 
+    def everything(self, now: datetime) -> Iterator[Shown]:
+        """All that is named. Raises `Unavailable` rather than leave some out."""
+        # Of each object a number and that of its state: a million rows would not fit.
+        seen: dict[int, int] = {}
+        with self._reading() as (rows, unit):
+            for uri, row in self._resolved(rows, unit):
+                if seen.setdefault(hash(uri), hash(state(row))) != hash(state(row)):
+                    raise NotAListing(
+                        f"{unit} {row.place:,} names an object a second time, in another version"
+                    )
+                hint, strength = _hint(row)
+                yield Shown(_created(uri, row, hint, strength, None, now))
+
+    def covers(self, uri: str) -> bool | None:
+        """May the manifest name it? Whether it does, only the manifest says."""
+        return None if self.owns(uri) else False
+
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""
         kind, _, told = change.hint.partition(":")
@@ -130,10 +148,24 @@ class Manifest:
 
     def _read(self) -> dict[str, Row]:
         """What the manifest names, by uri."""
+        found: dict[str, Row] = {}
+        with self._reading() as (rows, unit):
+            for uri, row in self._resolved(rows, unit):
+                other = found.setdefault(uri, row)
+                if other is not row and state(other) != state(row):
+                    raise NotAListing(
+                        f"{unit}s {other.place:,} and {row.place:,} name the same object"
+                        " in two versions"
+                    )
+        return found
+
+    @contextmanager
+    def _reading(self) -> Generator[tuple[Iterable[Row], str]]:
+        """Its rows, and what their places are counted in."""
         try:
             with self._places.manifest() as stream:
                 found = manifest.read(stream)
-                return self._resolved(found.rows, found.unit)
+                yield found.rows, found.unit
         except NotAListing as error:
             said = f"{self.uri} is no complete manifest: {error}; nothing is taken for deleted"
             hint = "Publish it whole: write it under another name and rename it."
@@ -145,23 +177,16 @@ class Manifest:
             said = f"{self.uri} cannot be read: {error}; nothing is taken for deleted"
             raise Unavailable(said, upstream=self.uri, hint=hint) from error
 
-    def _resolved(self, rows: Iterable[Row], unit: str) -> dict[str, Row]:
-        found: dict[str, Row] = {}
+    def _resolved(self, rows: Iterable[Row], unit: str) -> Iterator[tuple[str, Row]]:
         for row in rows:
             try:
                 uri = self._places.resolve(row.uri)
             except UnicodeDecodeError:
                 raise NotAListing(f"{unit} {row.place:,}: its uri is no text") from None
-            if not self._places.may_read(uri):
+            if self._places.may_read(uri):
+                yield uri, row
+            else:
                 self._tell(uri)
-                continue
-            other = found.setdefault(uri, row)
-            if other is not row and state(other) != state(row):
-                raise NotAListing(
-                    f"{unit}s {other.place:,} and {row.place:,} name the same object"
-                    " in two versions"
-                )
-        return found
 
     def _refuse_shrinking(self, gone: int, live: int) -> None:
         if shrank(gone, live, self.shrink_limit):

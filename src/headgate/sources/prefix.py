@@ -7,14 +7,14 @@ tried on files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from urllib.parse import unquote_to_bytes
 
 from headgate.errors import PipelineError
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope
-from headgate.model.ports import Known, Noticed, Scan
+from headgate.model.ports import Known, Noticed, Scan, Shown
 from headgate.net.buckets import is_bucket
 
 from .bucket import Bucket, Wanted
@@ -64,6 +64,14 @@ class Prefix:
     def scan(self, known: Mapping[str, Known], now: datetime) -> Scan:
         """List and compare with what is known. Raises `Unavailable` rather than guess."""
         return self._there.scan(known, now)
+
+    def everything(self, now: datetime) -> Iterator[Shown]:
+        """All there is under the prefix. Raises `Unavailable` rather than leave some out."""
+        return self._there.everything(now)
+
+    def covers(self, uri: str) -> bool:
+        """Would an object of this uri be picked up?"""
+        return self._there.covers(uri)
 
     def envelope(self, change: Noticed, generation: int, received_at: datetime) -> Envelope:
         """The change as an envelope, once the ledger has numbered it."""

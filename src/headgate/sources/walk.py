@@ -92,14 +92,16 @@ class Walk:
                 error = OSError(errno.ESTALE, "replaced while it was listed")
                 raise unavailable(error, folder, uri_of(self.root))
 
-    def _list(self, folder: str) -> list[os.DirEntry[str]]:
+    def _list(self, folder: str) -> Iterator[os.DirEntry[str]]:
         status = os.stat(folder)
+        empty = True
         with os.scandir(folder) as entries:
-            listed = list(entries)
+            for entry in entries:
+                empty = False
+                yield entry
         self.folders[folder] = (status.st_dev, status.st_ino)
-        if not listed:
+        if empty:
             self.empty.add(folder)
-        return listed
 
     def _fits(self, uri: str, path: str) -> bool:
         if len(uri) > MAX_URI:

@@ -22,7 +22,7 @@ from typing import Protocol
 from headgate.errors import ObjectMissing, Unavailable
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
-from headgate.model.ports import Known, Noticed, Polled
+from headgate.model.ports import Known, Listable, Noticed, Polled
 
 from .expect import raised
 from .followed import FollowedConformance, FollowedWorld
@@ -147,6 +147,23 @@ class SourceConformance:
         assert told(memory.scan()) == {("created", uri)}
         assert memory.generation(uri) == 3
         assert memory.generation(other) == 1
+
+    def test_a_whole_listing_says_what_a_first_look_would(self, world: World) -> None:
+        """Where a source can be listed: all of it, as if nothing were known; or an error."""
+        source = world.source
+        if not isinstance(source, Listable):
+            return
+        assert list(source.everything(world.now())) == []
+        uris = {world.put("a.csv", b"1"), world.put("deep/b.csv", b"2")}
+        now = world.now()
+        shown = [one.change for one in source.everything(now)]
+        assert {change.uri for change in shown} == uris
+        looked = source.scan({}, now).changes
+        assert sorted(shown, key=lambda c: c.uri) == sorted(looked, key=lambda c: c.uri)
+        assert all(source.covers(uri) is not False for uri in uris)
+        assert not source.covers("s3://elsewhere/a.csv")
+        with world.outage():
+            raised(Unavailable, lambda: list(source.everything(world.now())))
 
     def test_an_outage_deletes_nothing(self, world: World) -> None:
         """A source that cannot be listed is unavailable; afterwards everything is still there."""

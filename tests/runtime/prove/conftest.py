@@ -7,16 +7,15 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from headgate.pg import Database
-from headgate.runtime.loop import run
+from tests import scratch
 
 ROOT = Path(__file__).parents[3]
 CLOCK = 1_781_697_600.0
@@ -54,12 +53,11 @@ class Seen:
 class Watched:
     """Plays a pipeline's source on samples."""
 
-    def __init__(self, server: str, folder: Path) -> None:
+    def __init__(self, server: str, folder: Path, home: Path) -> None:
         self._server = server
         self._folder = folder
         self._numbers = itertools.count(1)
-        self.home = folder / "home"  # the user's own files
-        self.home.mkdir()
+        self.home = home  # the user's own files
 
     def __call__(
         self,
@@ -79,7 +77,7 @@ class Watched:
         """Play it in a world of its own, or in the one that was there `after` another play."""
         number = next(self._numbers)
         name = f"watched_{os.getpid()}_{id(self)}_{number}"
-        run(lambda: self._create(name))
+        url = scratch.create(self._server, name, "template_world")
         folder = after.folder if after is not None else self._folder / f"world-{number}"
         for part in ("work", "lake"):
             (folder / part).mkdir(parents=True, exist_ok=True)
@@ -87,7 +85,7 @@ class Watched:
         (folder / "work" / "p.py").write_text(text)
         job = {
             "folder": str(folder), "home": str(self.home), "samples": samples or {"a": "a"},
-            "url": self._server.replace("@/postgres?", f"@/{name}?"), "clock": clock, "seed": seed,
+            "url": url, "clock": clock, "seed": seed,
             "listing": listing, "trace": trace, "witness": witness, "concurrency": concurrency,
         }  # fmt: skip
         # As text: a file of ours would pass for the user's.
@@ -106,14 +104,13 @@ class Watched:
         records = [json.loads(r) for r in log.read_text().splitlines()] if witness else []
         artifacts = [tuple(a) for a in told["artifacts"]]
         lines = text.splitlines()
+        scratch.drop(url)
         return Seen(told["facts"], artifacts, told["outcomes"], records, folder, lines)
-
-    async def _create(self, name: str) -> None:
-        async with await Database.open(self._server, max_size=1) as db:
-            await db.execute(f"CREATE DATABASE {name} TEMPLATE template_world")
 
 
 @pytest.fixture
-def watched(worlds_server: str, tmp_path: Path) -> Watched:
+def watched(worlds_server: str, tmp_path: Path) -> Iterator[Watched]:
     """A way to play pipelines; its `home` is a folder of the user's that must stay as it is."""
-    return Watched(worlds_server, tmp_path)
+    # On disk: the kernel's fence lets everybody write below /dev, where memory has its files.
+    with tempfile.TemporaryDirectory(prefix="hg-home-", dir="/tmp") as home:
+        yield Watched(worlds_server, tmp_path, Path(home))

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 from .imports import replace_everywhere, when_imported
 from .scene import Log, aside, is_aside, is_users, via, whose
-from .shadow import Shadow
+from .shadow import Shadow, is_device
 
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _CHANGES = {
@@ -76,7 +76,7 @@ class _Files:
         with aside():
             home = self._shadow.outside(path, follow=follow)
             at = os.path.abspath(path) if home is None else home
-        if not f"{at}{os.sep}".startswith((self._shadow.temp, "/dev/")):
+        if not (f"{at}{os.sep}".startswith(self._shadow.temp) or is_device(at)):
             to = None if home is None else self._shadow.place(home)
             self._log.tell("file", path=at, mode=mode, shadow=to, via=via())
         return home

@@ -22,6 +22,11 @@ from .scene import aside
 TEMP, GONE = ".temp", ".gone"
 
 
+def is_device(path: str) -> bool:
+    """Is it none of the user's files? Those in memory are files like others."""
+    return path.startswith("/dev/") and not path.startswith("/dev/shm/")
+
+
 class Shadow:
     """The files of the user as this world would leave them. Paths are real and absolute here."""
 
@@ -36,7 +41,8 @@ class Shadow:
     def outside(self, path: str, *, follow: bool = True) -> str | None:
         """The path as it is at home; None when it may be written where it is."""
         real = resolved(path, follow=follow)
-        return None if f"{real}{os.sep}".startswith((*self._free, "/dev/")) else real
+        free = f"{real}{os.sep}".startswith(self._free) or is_device(real)
+        return None if free else real
 
     def covered(self, path: str, *, follow: bool = True) -> str | None:
         """The path at home of what the shadow may know better; None when it knows nothing."""
