@@ -15,9 +15,20 @@ from typing import TYPE_CHECKING
 from headgate._version import __version__
 
 if TYPE_CHECKING:
-    from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
+    from headgate.errors import (
+        Conflict,
+        Fenced,
+        HeadgateError,
+        InProgress,
+        Permanent,
+        PipelineError,
+        Retryable,
+        Unavailable,
+    )
     from headgate.lambda_function import aws_lambda
-    from headgate.library import Pipeline
+    from headgate.library.once import once
+    from headgate.library.operation import operation
+    from headgate.library.pipeline import Pipeline
     from headgate.model.change import Change
     from headgate.model.dataset import Dataset
     from headgate.model.envelope import Envelope
@@ -26,6 +37,7 @@ if TYPE_CHECKING:
     from headgate.model.secret import env, file
     from headgate.model.validation.json_schema import JsonSchema
     from headgate.model.verdict import RetryPlan
+    from headgate.operations.codec import Codec
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
     from headgate.sources.manifest import Manifest
@@ -41,16 +53,20 @@ _HOMES = {
     "BlockingTransaction": "headgate.model.object",
     "Change": "headgate.model.change",
     "Check": "headgate.model.facts",
+    "Codec": "headgate.operations.codec",
+    "Conflict": "headgate.errors",
     "Dataset": "headgate.model.dataset",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
+    "Fenced": "headgate.errors",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
+    "InProgress": "headgate.errors",
     "JsonSchema": "headgate.model.validation.json_schema",
     "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
-    "Pipeline": "headgate.library",
+    "Pipeline": "headgate.library.pipeline",
     "PipelineError": "headgate.errors",
     "Prefix": "headgate.sources.prefix",
     "Push": "headgate.sources.push",
@@ -66,6 +82,8 @@ _HOMES = {
     "aws_lambda": "headgate.lambda_function",
     "env": "headgate.model.secret",
     "file": "headgate.model.secret",
+    "once": "headgate.library.once",
+    "operation": "headgate.library.operation",
 }
 
 __all__ = [
@@ -73,11 +91,15 @@ __all__ = [
     "BlockingTransaction",
     "Change",
     "Check",
+    "Codec",
+    "Conflict",
     "Dataset",
     "Directory",
     "Envelope",
+    "Fenced",
     "HeadgateError",
     "Http",
+    "InProgress",
     "JsonSchema",
     "Manifest",
     "Object",
@@ -99,6 +121,8 @@ __all__ = [
     "aws_lambda",
     "env",
     "file",
+    "once",
+    "operation",
 ]
 
 

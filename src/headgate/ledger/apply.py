@@ -129,7 +129,7 @@ class _Chunks:
         limit = asyncio.timeout(self._limit_seconds)
         try:
             async with limit:
-                await _send(self._link, deferred)
+                await send(self._link, deferred)
         except _NOBODYS_FAULT:
             raise
         except (*_REFUSED, TimeoutError) as raised:
@@ -186,7 +186,8 @@ def _wait_out(link: Link, error: BaseException) -> None:
         ) from error
 
 
-async def _send(link: Link, deferred: Sequence[Deferred]) -> None:
+async def send(link: Link, deferred: Sequence[Deferred]) -> None:
+    """Send deferred statements, in their order."""
     # Neighbours with the same text travel together; the order of statements stays as it was said.
     for sql, group in groupby(deferred, key=_TEXT):
         await link.raw.executemany(sql, [args for _, args in group])
