@@ -35,7 +35,8 @@ def once(
     another one is at it.
     """
 
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(decorated: Callable[P, R]) -> Callable[P, R]:
+        function = cast("Callable[..., Any]", decorated)
         signature = inspect.signature(function)
         called = name or function.__qualname__.replace("<locals>.", "")
         wanted = [p for p in signature.parameters if p != "op"]

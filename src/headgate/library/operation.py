@@ -40,7 +40,7 @@ from headgate.operations.lifecycle import Away, Here, Lifecycle, Way
 from .home import home
 
 if TYPE_CHECKING:
-    from headgate.model.object import BlockingTransaction, Transaction
+    from headgate.model.object import Transaction
     from headgate.operations.codec import Codec
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ import os
 import random
 import time
 from collections.abc import Awaitable, Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -190,8 +190,7 @@ class Lifecycle:
         begun = await ledger.period(db, base, self.manner.plan.budget_seconds)
         now = self._at or datetime.now(UTC)
         settled = begun if begun is not None and self._at is None else bucket_of(bucket, now)
-        parts = {name: getattr(self.named, name) for name in self.named.__slots__}
-        self._settle_key(Named(**{**parts, "period": settled}))
+        self._settle_key(replace(self.named, period=settled))
 
     async def _conflict(self, db: Database, got: OtherPayload) -> None:
         said = orjson.dumps({"payload": (self._payload or b"").hex(), "key": self.key.hex()}).decode()
