@@ -8,10 +8,10 @@ them types.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
 import orjson
 
@@ -21,6 +21,7 @@ from headgate.pg import Database, Link, Record, driver, queries
 
 Q = queries.load(__file__)
 
+T = TypeVar("T")
 LOST = "HG001"  # raised by operation_end: the lease belongs to somebody else by now
 Status = Literal["running", "success", "failure", "partial"]
 Event = Literal["denied", "escalated", "conflict"]
@@ -73,42 +74,55 @@ class Asking:
     lock_key: int
     alone: bool
     payload: bytes | None
-    holder: str
+    token: bytes
     lease_seconds: float
     named: Named
     base: bytes | None
+    dead: bytes | None = None
+    lenient: bool = False
 
 
-async def take(
-    db: Database, asking: Asking, token: bytes, *, dead: bytes | None = None, lenient: bool = False
-) -> Lease | Kept | Held | OtherPayload:
+Answer = Lease | Kept | Held | OtherPayload
+
+
+async def take(db: Database, holder: str, asking: Asking) -> Answer:
     """Look at a key, and take it if it is free: one round trip."""
-    named = asking.named
+    a = asking
     row = await db.fetchrow(
-        Q.take,
-        asking.key,
-        asking.lock_key,
-        asking.alone,
-        asking.payload,
-        token,
-        asking.holder,
-        asking.lease_seconds,
-        dead,
-        lenient,
-        [
-            named.pipeline,
-            named.task,
-            named.dataset,
-            named.operation,
-            named.version,
-            named.checksum_in,
-            named.period,
-        ],
-        named.params_hash,
-        asking.base,
-        _parts(named),
-    )
+        Q.take, a.key, a.lock_key, a.alone, a.payload, a.token, holder, a.lease_seconds, a.dead, a.lenient,
+        _names(a.named), a.named.params_hash, a.base, _parts(a.named),
+    )  # fmt: skip
     assert row is not None
+    return _answer(row, a.token)
+
+
+async def take_many(db: Database, holder: str, asking: Sequence[Asking]) -> list[Answer]:
+    """The same for many keys, which come sorted; none of them asks for a dataset."""
+    rows = await db.fetch(
+        Q.take_many,
+        [a.key for a in asking],
+        [a.lock_key for a in asking],
+        [a.payload for a in asking],
+        [a.token for a in asking],
+        holder,
+        [a.lease_seconds for a in asking],
+        [a.dead for a in asking],
+        [a.lenient for a in asking],
+        [_names(a.named) for a in asking],
+        [a.named.params_hash for a in asking],
+        [a.base for a in asking],
+        [_parts(a.named) for a in asking],
+    )
+    answers = {row["n"]: row for row in rows}
+    return [_answer(answers[n], one.token) for n, one in enumerate(asking, 1)]
+
+
+def _names(n: Named) -> str:
+    parts = (n.pipeline, n.task, n.dataset, n.operation, n.version, n.checksum_in, n.period)
+    return "\x1f".join(part or "" for part in parts)
+
+
+def _answer(row: Record, token: bytes) -> Answer:
     match cast("str", row["verdict"]):
         case "done":
             return _kept(row)
@@ -151,36 +165,66 @@ class Ending:
         return self.status, self.reason, self.data, self.codec, self.digest, self.store, self.doc
 
 
-async def end_within(link: Link, lease: Lease, ending: Ending) -> str:
-    """Record a success in the transaction of its SQL: its journal pointer. Raises `Fenced`.
+async def end_within(link: Link, lease: Lease, ending: Ending) -> None:
+    """Record a success in the transaction of its SQL. Raises `Fenced`.
 
     Nothing but COMMIT may follow, and the answer to that can be looked up.
     """
     row = await _end(link, Q.end, lease, ending)
     link.xid, link.proof = row["xid"], (Q.ended, (lease.id, lease.token, lease.fence))
-    return row["pointer"]
 
 
-async def end(db: Database, lease: Lease, ending: Ending, lock_key: int, wait_seconds: float) -> str:
+async def end_many(link: Link, ended: Sequence[tuple[Lease, Ending]]) -> None:
+    """The same for many; one that lost its lease fails all."""
+    xid = await _fenced(
+        link.fetchval(
+            Q.end_many,
+            [lease.id for lease, _ in ended],
+            [lease.token for lease, _ in ended],
+            [lease.fence for lease, _ in ended],
+            [e.data for _, e in ended],
+            [e.codec for _, e in ended],
+            [e.digest for _, e in ended],
+            [e.store for _, e in ended],
+            [e.doc for _, e in ended],
+        )
+    )
+    lease = ended[0][0]
+    link.xid, link.proof = xid, (Q.ended, (lease.id, lease.token, lease.fence))
+
+
+async def enter(link: Link, lock_keys: Sequence[int]) -> set[int]:
+    """Take the advisory locks that are free, until the transaction ends: which ones."""
+    return {row["lk"] for row in await link.fetch(Q.enter, sorted(set(lock_keys)))}
+
+
+async def end(
+    db: Database, lease: Lease, ending: Ending, lock_key: int, wait_seconds: float
+) -> None:
     """Record a success that has no SQL of its own. Saying it again is harmless. Raises `Fenced`."""
-    row = await _end(db, Q.end_alone, lease, ending, lock_key, round(wait_seconds * 1000))
-    return row["pointer"]
+    await _end(db, Q.end_alone, lease, ending, lock_key, round(wait_seconds * 1000))
 
 
-async def end_in_passing(db: Database, lease: Lease, ending: Ending) -> str:
+async def end_in_passing(db: Database, lease: Lease, ending: Ending) -> None:
     """Record a failure and give the key back, without waiting for the disk. Raises `Fenced`."""
-    return (await _end(db, Q.end_in_passing, lease, ending))["pointer"]
+    await _end(db, Q.end_in_passing, lease, ending)
 
 
 async def _end(on: Database | Link, sql: str, lease: Lease, ending: Ending, *more: int) -> Record:
-    try:
-        row = await on.fetchrow(sql, lease.id, lease.token, lease.fence, *ending.columns(), *more)
-    except driver.PostgresError as error:
-        if driver.sqlstate(error) == LOST:
-            raise Fenced(f"operation {lease.id}: its lease was lost, nothing was kept") from error
-        raise
+    row = await _fenced(
+        on.fetchrow(sql, lease.id, lease.token, lease.fence, *ending.columns(), *more)
+    )
     assert row is not None
     return row
+
+
+async def _fenced(ending: Awaitable[T]) -> T:
+    try:
+        return await ending
+    except driver.PostgresError as error:
+        if driver.sqlstate(error) == LOST:
+            raise Fenced(f"{error}: nothing was kept") from error
+        raise
 
 
 async def give_back(db: Database, key: bytes, token: bytes, lock_key: int) -> None:

@@ -110,6 +110,52 @@ BEGIN
     END IF;
 END $$;
 
+-- function: operation_take_many
+-- The same for many callers of one process, each for a key of its own and none for a dataset. Keys that
+-- nobody has seen are inserted together; the others are looked at one by one. They come sorted, so that two
+-- processes never wait for each other.
+CREATE OR REPLACE FUNCTION headgate.operation_take_many(
+    ks bytea[], lks bigint[], tolds bytea[], toks bytea[], who text, secs float8[], deads bytea[],
+    lenients boolean[], names text[], phs bytea[], bs bytea[], docs text[])
+RETURNS TABLE (n bigint, verdict text, id bigint, fence int, attempts int, was text, result bytea, codec text,
+               result_hash bytea, store text, holder text, token bytea, left_seconds float8, lines int)
+LANGUAGE plpgsql AS $$
+DECLARE
+    fresh bigint[] := ARRAY(
+        SELECT t.n FROM unnest(ks) WITH ORDINALITY AS t(k, n)
+        WHERE NOT EXISTS (SELECT FROM headgate.operation x WHERE x.key = t.k));
+    ids    bigint[];
+    mine   bytea[] := '{}';
+    moment timestamptz := clock_timestamp();
+BEGIN
+    IF cardinality(fresh) > 0 THEN
+        PERFORM set_config('synchronous_commit', 'off', true);
+        WITH made AS (
+            INSERT INTO headgate.operation AS x (
+                created_at, begun_at, updated_at, lease_until, lock_key, fence, attempts, exclusive, status,
+                key, token, holder, pipeline, task, dataset, operation, version, checksum_in, params,
+                period, base, payload, parts)
+            SELECT moment, moment, moment, moment + make_interval(secs => secs[t.n]), lks[t.n], 1, 1, false,
+                   'running', ks[t.n], toks[t.n], who, t.a[1], t.a[2], t.a[3], t.a[4], t.a[5], t.a[6], phs[t.n],
+                   t.a[7], bs[t.n], tolds[t.n], docs[t.n]
+            FROM (SELECT f.n, string_to_array(names[f.n], E'\x1f', '') AS a FROM unnest(fresh) AS f(n)) t
+            ON CONFLICT (key) DO NOTHING
+            RETURNING x.id, x.token)
+        SELECT array_agg(made.id), array_agg(made.token) INTO ids, mine FROM made;
+        RETURN QUERY
+        SELECT t.n, 'taken', ids[array_position(mine, t.tok)], 1, 1, 'new', NULL::bytea, NULL::text, NULL::bytea,
+               NULL::text, who, t.tok, NULL::float8, 0
+        FROM unnest(toks) WITH ORDINALITY AS t(tok, n) WHERE t.tok = ANY (mine);
+    END IF;
+    IF coalesce(cardinality(mine), 0) < cardinality(ks) THEN
+        RETURN QUERY
+        SELECT t.n, r.* FROM unnest(toks) WITH ORDINALITY AS t(tok, n),
+            LATERAL headgate.operation_take(ks[t.n], lks[t.n], false, tolds[t.n], t.tok, who, secs[t.n],
+                deads[t.n], lenients[t.n], string_to_array(names[t.n], E'\x1f', ''), phs[t.n], bs[t.n], docs[t.n]) r
+        WHERE mine IS NULL OR t.tok <> ALL (mine);
+    END IF;
+END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
+
 -- function: operation_look
 -- What a key's row means to a caller; null: it can be taken. A failed attempt left nothing behind, so it
 -- may be tried again with another payload.
@@ -139,10 +185,11 @@ END $$;
 
 -- function: operation_end
 -- Record how an attempt ended, and give the key and its lock back. Raises HG001 when the lease was lost:
--- then nothing of the transaction it stands in can be committed. To say `done` twice is harmless.
+-- then nothing of the transaction it stands in can be committed. With `again`, what was recorded before is
+-- no error; never where SQL of the caller stands beside it, which would then be committed twice.
 CREATE OR REPLACE FUNCTION headgate.operation_end(
     of bigint, tok bytea, f int, how text, why text, res bytea, cod text, digest bytea, place text, said text,
-    OUT pointer text, OUT xid bigint)
+    again boolean, OUT pointer text, OUT xid bigint)
 LANGUAGE plpgsql AS $$
 DECLARE
     o headgate.operation;
@@ -154,7 +201,7 @@ BEGIN
     RETURNING * INTO o;
     IF NOT FOUND THEN
         SELECT * INTO o FROM headgate.operation x
-        WHERE x.id = of AND x.token = tok AND x.fence = f AND x.status = how;
+        WHERE again AND x.id = of AND x.token = tok AND x.fence = f AND x.status = how;
         IF NOT FOUND THEN
             RAISE EXCEPTION 'the lease of operation % was lost', of USING ERRCODE = 'HG001';
         END IF;
@@ -171,6 +218,38 @@ BEGIN
     pointer := 'operation/' || of || '/' || o.lines;
     xid := pg_current_xact_id()::text::bigint;
 END $$;
+
+-- function: operation_end_many
+-- Successes of many callers of one process, none of which holds a dataset. One that lost its lease fails all.
+CREATE OR REPLACE FUNCTION headgate.operation_end_many(
+    ofs bigint[], toks bytea[], fs int[], ress bytea[], cods text[], digests bytea[], places text[], saids text[])
+RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE
+    moment timestamptz := clock_timestamp();
+    stamp  text := extract(epoch FROM moment)::text;
+    many   int;
+BEGIN
+    WITH ended AS (
+        UPDATE headgate.operation x SET
+            status = 'success', lease_until = NULL, updated_at = moment, lines = x.lines + 1,
+            result = ress[t.n], codec = cods[t.n], result_hash = digests[t.n], store = places[t.n], reason = NULL
+        FROM unnest(ofs) WITH ORDINALITY AS t(id, n)
+        WHERE x.id = t.id AND x.token = toks[t.n] AND x.fence = fs[t.n] AND x.status = 'running'
+          AND NOT x.exclusive
+        RETURNING x.id, x.lines, x.fence, x.holder, t.n)
+    INSERT INTO headgate.operation_journal (operation, n, at, fence, event, holder, reason, doc, hash)
+    SELECT e.id, e.lines, moment, e.fence, 'done', e.holder, NULL, saids[e.n], sha256(
+        CASE WHEN e.lines > 1 THEN coalesce((SELECT j.hash FROM headgate.operation_journal j
+                                             WHERE j.operation = e.id AND j.n = e.lines - 1), ''::bytea)
+             ELSE ''::bytea END
+        || convert_to(concat_ws(E'\n', e.id, e.lines, stamp, e.fence, 'done', e.holder, saids[e.n]), 'UTF8'))
+    FROM ended e;
+    GET DIAGNOSTICS many = ROW_COUNT;
+    IF many <> cardinality(ofs) THEN
+        RAISE EXCEPTION 'the lease of an operation was lost' USING ERRCODE = 'HG001';
+    END IF;
+    RETURN pg_current_xact_id()::text::bigint;
+END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
 
 -- function: operation_note
 -- A line about somebody who did not get to work: denied, escalated, or a conflict.
@@ -213,16 +292,27 @@ BEGIN
 END $$;
 
 -- name: take
-SELECT * FROM headgate.operation_take($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+SELECT 1::bigint AS n, r.* FROM headgate.operation_take($1, $2, $3, $4, $5, $6, $7, $8, $9,
+    string_to_array($10, E'\x1f', ''), $11, $12, $13) r
+
+-- name: take_many
+SELECT * FROM headgate.operation_take_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 
 -- name: end
 -- In a transaction that holds the lock already.
-SELECT pointer, xid FROM headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+SELECT pointer, xid FROM headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
+
+-- name: end_many
+SELECT headgate.operation_end_many($1, $2, $3, $4, $5, $6, $7, $8) AS xid
+
+-- name: enter
+-- The locks that are free, of many: who finds one taken commits alone, and waits for it.
+SELECT t.lk FROM unnest($1::bigint[]) AS t(lk) WHERE pg_try_advisory_xact_lock(t.lk)
 
 -- name: end_alone
 -- All there is to commit, lock and end, in one statement.
 SELECT e.pointer, e.xid FROM headgate.operation_enter($11, $12) l,
-    LATERAL headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) e
+    LATERAL headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, true) e
 
 -- name: give_back
 -- A caller that was interrupted while it asked, and may have been given the key.
@@ -234,7 +324,7 @@ DELETE FROM headgate.operation_lock WHERE lock_key = $3 AND token = $2
 -- name: end_in_passing
 -- The same for a failure: the disk is not waited for. If it is lost, the lease runs out instead.
 SELECT e.pointer, e.xid FROM (SELECT set_config('synchronous_commit', 'off', true)) s,
-    LATERAL headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) e
+    LATERAL headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, true) e
 
 -- name: ended
 SELECT EXISTS (SELECT FROM headgate.operation

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import Any
 
 from headgate.errors import EffectRefused
-from headgate.model.object import Transaction
 from headgate.pg import Connection
 from headgate.pg.driver import Statement
 
@@ -197,7 +196,7 @@ class Tx:
 class BlockingTx:
     """The same for a plain function, which runs in a thread beside the event loop."""
 
-    def __init__(self, tx: Transaction, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, tx: Tx, loop: asyncio.AbstractEventLoop) -> None:
         self._tx = tx
         self._loop = loop
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from headgate.errors import ConfigError
 from headgate.net import loop
+from headgate.operations.desk import Desk
 from headgate.operations.keeper import Keeper
 from headgate.pg import Database
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 CONNECTIONS = 32
 TRYING = "HEADGATE_TRYING"
+NAMES = ("HEADGATE_DATABASE_URL", "HEADGATE_SCHEMA", "HEADGATE_POOLER", "PGHOST", "PGDATABASE")
 
 
 class ProcessHome:
@@ -36,6 +38,7 @@ class ProcessHome:
         self._opening = asyncio.Lock()
         self._db: Database | None = None
         self._keeper: Keeper | None = None
+        self._desk: Desk | None = None
 
     async def database(self) -> Database:
         if self._db is None:
@@ -52,12 +55,32 @@ class ProcessHome:
             self._keeper = Keeper(await self.database())
         return self._keeper
 
+    async def desk(self) -> Desk:
+        if self._desk is None:
+            self._desk = Desk(await self.database())
+        return self._desk
+
     async def close(self) -> None:
         await self._stack.aclose()
 
 
+_known: dict[tuple[object, ...], tuple[loop.Background, ProcessHome]] = {}
+
+
 def home() -> ProcessHome:
-    """The home of this process under today's settings. Raises `ConfigError` without a database."""
+    """The home of this process. Raises `ConfigError` without a database that is shared.
+
+    Settings are read when the environment names another ledger than before, not for each operation.
+    """
+    told = tuple(map(os.environ.get, NAMES))
+    ours = loop.background()
+    known = _known.get(told)
+    if known is None or known[0] is not ours:  # a forked child opens its own
+        known = _known[told] = ours, _open()
+    return known[1]
+
+
+def _open() -> ProcessHome:
     from headgate.settings import Settings
 
     settings = Settings.load()

@@ -19,10 +19,9 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from headgate.errors import UsageError
-from headgate.ledger.transaction import BlockingTx
 from headgate.model.identity import plain_digest
 from headgate.model.operation import (
     LEASE_SECONDS,
@@ -34,9 +33,9 @@ from headgate.model.operation import (
     Trigger,
     named,
 )
-from headgate.net import loop
 from headgate.operations.lifecycle import Away, Here, Lifecycle, Way
 
+from . import ferry
 from .home import home
 
 if TYPE_CHECKING:
@@ -87,8 +86,7 @@ class Operation:
         self._require_open("op.tx")
         if self._tx is None:
             inner = self._life.tx
-            ours = loop.background().loop
-            self._tx = _AwaitedTx(inner) if self._async else BlockingTx(inner, ours)
+            self._tx = _AwaitedTx(inner) if self._async else _WaitedTx(inner)
         return self._tx
 
     def call(
@@ -218,6 +216,31 @@ class Operation:
             self._state = "over"
 
 
+class _WaitedTx:
+    """`hg.BlockingTransaction` for code in any thread."""
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+
+    def execute(self, sql: str, *args: Any) -> str:
+        return ferry.wait(lambda: self._tx.execute(sql, *args))
+
+    def executemany(self, sql: str, args: list[tuple[Any, ...]]) -> None:
+        ferry.wait(lambda: self._tx.executemany(sql, args))
+
+    def fetch(self, sql: str, *args: Any) -> list[Mapping[str, Any]]:
+        return ferry.wait(lambda: self._tx.fetch(sql, *args))
+
+    def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
+        return ferry.wait(lambda: self._tx.fetchrow(sql, *args))
+
+    def fetchval(self, sql: str, *args: Any) -> Any:
+        return ferry.wait(lambda: self._tx.fetchval(sql, *args))
+
+    def later(self, sql: str, *args: Any) -> None:
+        self._tx.later(sql, *args)
+
+
 class _AwaitedTx:
     """`hg.Transaction` for code on any event loop; the connection lives on the background one."""
 
@@ -225,68 +248,96 @@ class _AwaitedTx:
         self._tx = tx
 
     async def execute(self, sql: str, *args: Any) -> str:
-        return await _away(self._tx.execute(sql, *args))
+        return await _away(lambda: self._tx.execute(sql, *args))
 
     async def executemany(self, sql: str, args: list[tuple[Any, ...]]) -> None:
-        await _away(self._tx.executemany(sql, args))
+        await _away(lambda: self._tx.executemany(sql, args))
 
     async def fetch(self, sql: str, *args: Any) -> list[Mapping[str, Any]]:
-        return await _away(self._tx.fetch(sql, *args))
+        return await _away(lambda: self._tx.fetch(sql, *args))
 
     async def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
-        return await _away(self._tx.fetchrow(sql, *args))
+        return await _away(lambda: self._tx.fetchrow(sql, *args))
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        return await _away(self._tx.fetchval(sql, *args))
+        return await _away(lambda: self._tx.fetchval(sql, *args))
 
     def later(self, sql: str, *args: Any) -> None:
         self._tx.later(sql, *args)
 
 
-async def _away(coroutine: Coroutine[Any, Any, T]) -> T:
-    return await asyncio.wrap_future(
-        asyncio.run_coroutine_threadsafe(coroutine, loop.background().loop)
-    )
+async def _away(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    return await ferry.wait_async(make)
 
 
 def _walk(way: Way[T]) -> T:
     """Go the way in this thread: wait for the ledger, call what is the caller's."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            asked = way.send(answer) if error is None else way.throw(error)
-        except StopIteration as end:
-            return end.value
-        answer, error = None, None
+    walk = _Walk(way)
+    while (asked := walk.next()) is not None:
         try:
             if isinstance(asked, Away):
-                answer = loop.wait(cast("Coroutine[Any, Any, Any]", asked.coroutine()))
+                walk.answer = ferry.wait(asked.make, whole=asked.whole)
             else:
-                answer = _called(asked)
+                walk.answer = _called(asked)
         except BaseException as raised:
-            error = raised
+            walk.failed(raised)
+    return walk.end()
 
 
 async def _walk_async(way: Way[T]) -> T:
     """The same on the caller's event loop."""
-    answer: Any = None
-    error: BaseException | None = None
-    while True:
-        try:
-            asked = way.send(answer) if error is None else way.throw(error)
-        except StopIteration as end:
-            return end.value
-        answer, error = None, None
+    walk = _Walk(way)
+    while (asked := walk.next()) is not None:
         try:
             if isinstance(asked, Away):
-                answer = await _away(cast("Coroutine[Any, Any, Any]", asked.coroutine()))
+                walk.answer = await ferry.wait_async(asked.make, whole=asked.whole)
             else:
                 answer = asked.function(*asked.args)
-                if inspect.isawaitable(answer):
-                    answer = await answer
+                walk.answer = await answer if inspect.isawaitable(answer) else answer
         except BaseException as raised:
-            error = raised
+            walk.failed(raised)
+    return walk.end()
+
+
+class _Walk(Generic[T]):
+    """A way, and where one is on it. An interrupt of what had to be whole is raised at its end."""
+
+    __slots__ = ("_error", "_interrupt", "_value", "_way", "answer")
+
+    def __init__(self, way: Way[T]) -> None:
+        self._way = way
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._interrupt: BaseException | None = None
+        self.answer: Any = None
+
+    def next(self) -> Away | Here | None:
+        """What is asked next; None at the end."""
+        answer, error = self.answer, self._error
+        self.answer = self._error = None
+        try:
+            return self._way.send(answer) if error is None else self._way.throw(error)
+        except StopIteration as end:
+            self._value = end.value
+            return None
+        except BaseException as raised:
+            if self._interrupt is not None:
+                raise self._interrupt from raised
+            raise
+
+    def failed(self, raised: BaseException) -> None:
+        """What was asked for raised this."""
+        if isinstance(raised, ferry.Interrupted):
+            self._interrupt = raised.__cause__
+            self.answer, raised_inside = raised.value, raised.error
+            self._error = raised_inside
+        else:
+            self._error = raised
+
+    def end(self) -> T:
+        if self._interrupt is not None:
+            raise self._interrupt
+        return self._value
 
 
 def _called(asked: Here) -> Any:

@@ -33,6 +33,7 @@ LEASE_SECONDS = 60.0
 LOCK_TIMEOUT_SECONDS = 10.0
 NAME_CHARACTERS = 200
 _BUCKETS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
+_NO_PARAMS = params_digest({})
 _EVERY = re.compile(r"\d+ ?(?:m|h|d|s)")
 
 
@@ -74,11 +75,8 @@ class Named:
     period: str | None = None
     bucket: str | None = None
     derived: tuple[str, ...] = ()
-
-    @property
-    def params_hash(self) -> bytes:
-        """S2's `params_hash`."""
-        return params_digest(self.params)
+    own_hash: bytes = b""
+    params_hash: bytes = b""
 
     def key(self) -> bytes:
         """Is this the same work? The effect key of an operation, unique in its ledger (C2)."""
@@ -98,7 +96,7 @@ class Named:
             "checksum_in": self.checksum_in,
             "params": self.params_hash.hex(),
             "period": period,
-            "key": plain_digest(self.own, "key").hex(),
+            "key": self.own_hash.hex(),
         }
 
     def lock(self, key: bytes, scope: Literal["dataset", "key"], shards: int, sovereign: bool) -> int:
@@ -148,23 +146,23 @@ def named(
     bucket = period if isinstance(period, str) and is_bucket(period) else None
     fixed = period.isoformat() if isinstance(period, date) else None if bucket else period
     unsaid = {"checksum_in": checksum_in, "params": params, "period": period, "key": key}
-    made = Named(
-        **{**whole, **said},
-        own=key,
-        checksum_in=checksum_in.hex() if isinstance(checksum_in, bytes) else checksum_in,
-        params=params or {},
-        period=fixed,
-        bucket=bucket,
-        derived=tuple(n for n, v in {**given, **unsaid}.items() if v is None),
-    )
     try:
-        made.key()
+        return Named(
+            **{**whole, **said},
+            own=key,
+            checksum_in=checksum_in.hex() if isinstance(checksum_in, bytes) else checksum_in,
+            params=params or {},
+            period=fixed,
+            bucket=bucket,
+            derived=tuple(n for n, v in {**given, **unsaid}.items() if v is None),
+            own_hash=plain_digest(key, "key"),
+            params_hash=params_digest(params) if params else _NO_PARAMS,
+        )
     except TypeError as error:
         raise UsageError(
             f"operation {name!r}: {error}",
             hint="A key is made of text, numbers, dates, lists and mappings.",
         ) from None
-    return made
 
 
 def _is_name(value: object) -> bool:

@@ -18,7 +18,7 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
@@ -38,6 +38,7 @@ from headgate.pg import Database, Link
 from headgate.telemetry.log import get_logger
 
 from .codec import Codec, decoded, encoded
+from .desk import Desk, Leaving
 from .holder import holder, is_dead
 from .keeper import Keeper
 from .kept import fetch, keep
@@ -47,16 +48,16 @@ log = get_logger("headgate.operation")
 
 FIRST_PAUSE_SECONDS = 0.005
 STARVED_BY = 10  # so many others were served while one caller waited
-END_TRIES = 5
 ERROR_CHARACTERS = 2000
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """To be awaited on the background loop."""
+    """To be awaited on the background loop. `whole`: a caller that is interrupted waits for its end."""
 
-    coroutine: Callable[[], Awaitable[Any]]
+    make: Callable[[], Coroutine[Any, Any, Any]]
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,7 @@ class Home(Protocol):
 
     async def database(self) -> Database: ...
     async def keeper(self) -> Keeper: ...
+    async def desk(self) -> Desk: ...
 
 
 class Lifecycle:
@@ -146,23 +148,16 @@ class Lifecycle:
             self.lock_key,
             manner.alone,
             self._payload,
-            holder(),
+            os.urandom(16),
             manner.lease_seconds,
             self.named,
             None if self.named.bucket is None else self.named.base(),
         )
+        desk = await self._home.desk()
         reached(Moment.BEFORE_TAKE)
         turn = _Turn(time.monotonic() + manner.budget_seconds)
         while True:
-            token = os.urandom(16)
-            try:
-                got = await ledger.take(db, asking, token, dead=turn.dead, lenient=turn.lenient)
-            except asyncio.CancelledError:
-                # It may have been taken all the same: nobody should have to wait for it.
-                giving = ledger.give_back(db, self.key, token, self.lock_key)
-                self._giving_back = asyncio.ensure_future(giving)
-                raise
-            match got:
+            match got := await desk.take(asking):
                 case Lease():
                     (await self._home.keeper()).add(got, manner.lease_seconds, manner.deadline_seconds)
                     self.lease = got
@@ -180,7 +175,9 @@ class Lifecycle:
                     return
                 case OtherPayload():
                     await self._conflict(db, got)
-                    turn.lenient = True
+                    asking = replace(asking, lenient=True)
+                case Held() if is_dead(got.holder) and got.token != asking.dead:
+                    asking = replace(asking, dead=got.token)
                 case Held():
                     await self._wait(db, got, turn)
 
@@ -207,9 +204,6 @@ class Lifecycle:
 
     async def _wait(self, db: Database, held: Held, turn: _Turn) -> None:
         """Somebody else is at it: wait for a while, or raise, by the policy."""
-        if is_dead(held.holder) and held.token != turn.dead:
-            turn.dead = held.token
-            return
         turn.others.add(held.token)
         policy = self.manner.in_progress
         if turn.retries == 0:
@@ -319,7 +313,9 @@ class Lifecycle:
             yield from self._check(self.manner.ensures, subject, "ensures")
             reached(Moment.ENSURED)
             codec, data = encoded(self.result, self._codec, self.name)
-            yield Away(lambda: self._commit(codec, data))
+            # Whoever is interrupted now hears it once the end is known: calls are taken back only if
+            # nothing was committed.
+            yield Away(lambda: self._commit(codec, data), whole=True)
         except BaseException as error:
             yield from self.fail(error)
             raise
@@ -329,7 +325,6 @@ class Lifecycle:
     async def _commit(self, codec: str, data: bytes) -> None:
         lease = self.lease
         assert lease is not None
-        db = await self._home.database()
         digest = hashlib.sha256(data).digest()
         large = len(data) > self.manner.result_bytes
         store = None
@@ -345,30 +340,18 @@ class Lifecycle:
             store=store,
         )
         reached(Moment.BEFORE_END)
-        if self.tx.used:
+        if self.tx.open:
 
             async def record(link: Link) -> None:
-                self.pointer = await ledger.end_within(link, lease, ending)
+                await ledger.end_within(link, lease, ending)
                 reached(Moment.RECORDED)
 
             await self.tx.finish(record)
         else:
-            self.tx.end()
-            self.pointer = await self._end_alone(db, lease, ending)
+            desk = await self._home.desk()
+            await desk.end(Leaving(lease, ending, self.lock_key, self.manner, self.tx.end()))
         (await self._home.keeper()).drop(lease)
         reached(Moment.AFTER_END)
-
-    async def _end_alone(self, db: Database, lease: Lease, ending: Ending) -> str:
-        """One statement, which may be sent again: its token makes the second one harmless."""
-        wait_seconds = self.manner.lock_timeout_seconds
-        for tried in range(END_TRIES):
-            try:
-                return await ledger.end(db, lease, ending, self.lock_key, wait_seconds)
-            except errors.LedgerUnavailable:
-                if tried == END_TRIES - 1:
-                    raise
-                await asyncio.sleep(0.1 * 2**tried)
-        raise AssertionError("unreachable")
 
     def fail(self, error: BaseException) -> Way[None]:
         """Nothing is kept: SQL is rolled back, calls that can be are taken back, the key given back."""
@@ -377,6 +360,10 @@ class Lifecycle:
             return
         yield Away(lambda: self.tx.abandon(error))
         undone: list[str] = []
+        if _is_unknown(error):
+            # It may have been committed: nothing is taken back, and the lease tells in time.
+            yield Away(lambda: self._drop(lease))
+            return
         if not isinstance(error, errors.Fenced):
             for name, key, undo in reversed(self._undo):
                 try:
@@ -388,6 +375,9 @@ class Lifecycle:
         yield Away(lambda: self._fail(lease, error, undone))
         self._end("fenced" if isinstance(error, errors.Fenced) else "failure")
         self.lease = None
+
+    async def _drop(self, lease: Lease) -> None:
+        (await self._home.keeper()).drop(lease)
 
     async def _fail(self, lease: Lease, error: BaseException, undone: list[str]) -> None:
         (await self._home.keeper()).drop(lease)
@@ -448,9 +438,11 @@ class _Turn:
 
     until: float
     retries: int = 0
-    dead: bytes | None = None
-    lenient: bool = False
     others: set[bytes] = field(default_factory=set[bytes])
+
+
+def _is_unknown(error: BaseException) -> bool:
+    return isinstance(error, errors.LedgerUnavailable) and error.reason == "commit_unknown"
 
 
 def takes(function: Callable[..., Any]) -> bool:

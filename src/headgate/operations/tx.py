@@ -11,12 +11,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any
 
-from headgate.errors import EffectRefused, InProgress
+from headgate.errors import EffectRefused
 from headgate.ledger.apply import send
 from headgate.ledger.transaction import Deferred, Tx, check
 from headgate.model.crash import reached
 from headgate.model.operation import Moment
 from headgate.pg import Database, Link, driver
+
+from .desk import lock_timeout
+from .lent import lent
 
 
 class OperationTx:
@@ -34,7 +37,6 @@ class OperationTx:
         self._enter = f"SELECT headgate.operation_enter({lock_key}, {round(lock_timeout_seconds * 1000)})"
         self._lock_timeout_seconds = lock_timeout_seconds
         self._idle_seconds = idle_seconds
-        self._connection = AsyncExitStack()
         self._transaction = AsyncExitStack()
         self._one_at_a_time = asyncio.Lock()
         self._tx: Tx | None = None
@@ -64,9 +66,9 @@ class OperationTx:
         self.deferred.append((check(sql), args))
 
     @property
-    def used(self) -> bool:
-        """Is there anything to commit but the record?"""
-        return self._tx is not None or bool(self.deferred)
+    def open(self) -> bool:
+        """Was a statement sent?"""
+        return self._tx is not None
 
     async def _run(self, send_it: Callable[[Tx], Awaitable[Any]]) -> Any:
         async with self._one_at_a_time:
@@ -86,16 +88,11 @@ class OperationTx:
     async def _opened(self) -> Tx:
         if self._tx is None:
             db = await self._database()
-            link = await self._connection.enter_async_context(db.connection())
-            link.lent = True
+            transaction = lent(db, self._idle_seconds, (self._enter,))
             try:
-                within = db.within(link, self._idle_seconds, (self._enter,))
-                await self._transaction.enter_async_context(within)
+                link = await self._transaction.enter_async_context(transaction)
             except driver.LockNotAvailable as error:
-                raise InProgress(
-                    f"the lock was not free within {self._lock_timeout_seconds:g} s",
-                    reason="lock_timeout",
-                ) from error
+                raise lock_timeout(self._lock_timeout_seconds) from error
             self.link, self._tx = link, Tx(link.raw)
             reached(Moment.OPENED)
         return self._tx
@@ -124,7 +121,6 @@ class OperationTx:
                 await self._roll_back(error)
                 raise
             await self._transaction.aclose()
-        self._give_back()
 
     async def abandon(self, error: BaseException) -> None:
         """Nothing of it is kept."""
@@ -135,9 +131,11 @@ class OperationTx:
         async with self._one_at_a_time:
             await self._roll_back(error)
 
-    def end(self) -> None:
-        """Nothing was sent, and nothing may be any more."""
+    def end(self) -> list[Deferred]:
+        """Nothing may be sent any more; what was deferred is handed over."""
         self._over = True
+        self.statements += len(self.deferred)
+        return self.deferred
 
     async def _roll_back(self, error: BaseException) -> None:
         self._over = True
@@ -146,9 +144,3 @@ class OperationTx:
         except BaseException as raised:
             if raised is not error:
                 raise
-        finally:
-            self._give_back()
-
-    def _give_back(self) -> None:
-        # The caller does not wait while the connection is tidied up.
-        self._giving = asyncio.ensure_future(self._connection.aclose())
