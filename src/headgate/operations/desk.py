@@ -29,7 +29,7 @@ from .holder import holder
 from .lent import lent
 
 MOST = 200
-AT_ONCE = 2
+AT_ONCE = 1
 TRIES = 5
 A = TypeVar("A")
 B = TypeVar("B")

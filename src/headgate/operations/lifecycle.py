@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import os
 import random
 import time
@@ -50,6 +51,7 @@ FIRST_PAUSE_SECONDS = 0.005
 STARVED_BY = 10  # so many others were served while one caller waited
 ERROR_CHARACTERS = 2000
 T = TypeVar("T")
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -446,13 +448,12 @@ def _is_unknown(error: BaseException) -> bool:
 
 
 def takes(function: Callable[..., Any]) -> bool:
-    """Does it take an argument?"""
-    import inspect
-
+    """Does it need an argument? One with a default is the caller's own, as in `lambda n=n: …`."""
     try:
-        return len(inspect.signature(function).parameters) > 0
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return False
+    return any(p.default is p.empty and p.kind in _POSITIONAL for p in parameters)
 
 
 def _json(name: str, value: Any) -> bytes:
