@@ -38,6 +38,11 @@ def _nodes(facts: OperationFacts) -> Iterator[Document]:
         "dct:identifier": facts.run,
         "prov:startedAtTime": _time(moment(facts.begun_at)),
         "prov:wasAssociatedWith": [{"@id": task}, {"@id": process}],
+        "prov:qualifiedAssociation": {
+            "@type": "prov:Association",
+            "prov:agent": {"@id": task},
+            "prov:hadPlan": {"@id": _plan(facts)},
+        },
         **({"prov:endedAtTime": _time(moment(ended.at))} if ended else {}),
         **({"prov:used": [{"@id": _input(facts)}]} if facts.checksum_in else {}),
         **said(
@@ -56,6 +61,13 @@ def _nodes(facts: OperationFacts) -> Iterator[Document]:
                 "hg:sovereigntyEvent": facts.sovereign or None,
             }
         ),
+    }
+    yield {
+        "@id": _plan(facts),
+        "@type": ["prov:Plan", "prov:Entity"],
+        "dct:title": f"Version {facts.version} of {facts.task}",
+        "hg:version": facts.version,
+        "hg:paramsDigest": f"sha256:{facts.params_hash}",
     }
     yield {"@id": task, "@type": ["prov:SoftwareAgent", "prov:Agent"], "dct:title": facts.task}
     yield {
@@ -163,6 +175,10 @@ def _run(facts: OperationFacts) -> str:
 
 def _input(facts: OperationFacts) -> str:
     return f"urn:sha256:{quoted(facts.checksum_in or '', '')}"
+
+
+def _plan(facts: OperationFacts) -> str:
+    return _urn(facts, "plan", facts.task, facts.version, facts.params_hash)
 
 
 def _urn(facts: OperationFacts, *parts: str) -> str:
