@@ -44,6 +44,10 @@ test-queue: $(READY) $(AWS_READY) ## 10,000 objects through a queue that misbeha
 test-redrive: $(READY) ## A redrive of 10,000 of which a fifth is still bad (some minutes)
 	HEADGATE_TEST_ENTRIES=10000 $(BIN)/pytest -q tests/promises/redrive.py -k "cap" $(ARGS)
 
+.PHONY: test-operations
+test-operations: $(READY) ## Sixteen processes call one key at once, 1,000 times (some minutes)
+	HEADGATE_TEST_ROUNDS=1000 $(BIN)/pytest -q tests/promises/operation_processes.py -k share_one_execution $(ARGS)
+
 .PHONY: test-gx
 test-gx: $(READY) $(GX_READY) ## Great Expectations and pandas, in an environment of their own
 	PYTHONPATH=src .venv-gx/bin/pytest -q --noconftest $(ARGS) tests/expectations/suites.py

@@ -15,9 +15,20 @@ from typing import TYPE_CHECKING
 from headgate._version import __version__
 
 if TYPE_CHECKING:
-    from headgate.errors import HeadgateError, Permanent, PipelineError, Retryable, Unavailable
+    from headgate.errors import (
+        Conflict,
+        Fenced,
+        HeadgateError,
+        InProgress,
+        Permanent,
+        PipelineError,
+        Retryable,
+        Unavailable,
+    )
     from headgate.lambda_function import aws_lambda
-    from headgate.library import Pipeline
+    from headgate.library.once import once
+    from headgate.library.operation import operation
+    from headgate.library.pipeline import Pipeline
     from headgate.model.change import Change
     from headgate.model.dataset import Dataset
     from headgate.model.envelope import Envelope
@@ -27,6 +38,7 @@ if TYPE_CHECKING:
     from headgate.model.validation.json_schema import JsonSchema
     from headgate.model.verdict import RetryPlan
     from headgate.model.watermark import EventTime, Watermark
+    from headgate.operations.codec import Codec
     from headgate.sources.directory import Directory
     from headgate.sources.http import Http
     from headgate.sources.manifest import Manifest
@@ -42,17 +54,21 @@ _HOMES = {
     "BlockingTransaction": "headgate.model.object",
     "Change": "headgate.model.change",
     "Check": "headgate.model.facts",
+    "Codec": "headgate.operations.codec",
+    "Conflict": "headgate.errors",
     "Dataset": "headgate.model.dataset",
     "Directory": "headgate.sources.directory",
     "Envelope": "headgate.model.envelope",
     "EventTime": "headgate.model.watermark",
+    "Fenced": "headgate.errors",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
+    "InProgress": "headgate.errors",
     "JsonSchema": "headgate.model.validation.json_schema",
     "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
-    "Pipeline": "headgate.library",
+    "Pipeline": "headgate.library.pipeline",
     "PipelineError": "headgate.errors",
     "Prefix": "headgate.sources.prefix",
     "Push": "headgate.sources.push",
@@ -69,6 +85,8 @@ _HOMES = {
     "aws_lambda": "headgate.lambda_function",
     "env": "headgate.model.secret",
     "file": "headgate.model.secret",
+    "once": "headgate.library.once",
+    "operation": "headgate.library.operation",
 }
 
 __all__ = [
@@ -76,12 +94,16 @@ __all__ = [
     "BlockingTransaction",
     "Change",
     "Check",
+    "Codec",
+    "Conflict",
     "Dataset",
     "Directory",
     "Envelope",
     "EventTime",
+    "Fenced",
     "HeadgateError",
     "Http",
+    "InProgress",
     "JsonSchema",
     "Manifest",
     "Object",
@@ -104,6 +126,8 @@ __all__ = [
     "aws_lambda",
     "env",
     "file",
+    "once",
+    "operation",
 ]
 
 

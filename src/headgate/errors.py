@@ -8,12 +8,15 @@
     │   ├── ObjectChanged           the object changed while it was read
     │   ├── ObjectMissing           the object is not there (yet): a few tries, then quarantine
     │   ├── DeadlineExceeded        the handler ran longer than it may
+    │   ├── InProgress              another caller is at this operation
+    │   │   └── Escalated           … and by its policy a person has to look
     │   └── WorkerLost              the process that held the entry died or stopped beating
     ├── Permanent                   trying again cannot help: quarantine
     │   ├── SchemaError             the data is not what the schema says
     │   ├── PermissionDenied        we may not read it
     │   ├── Conflict                the same key arrived with another payload
     │   ├── LateEvent               it came after its stream's watermark had passed it, and is held
+    │   ├── ConditionFailed         what an operation requires or ensures does not hold
     │   └── EffectRefused           the handler asked for something Headgate cannot keep
     ├── Fenced                      the lease was lost meanwhile: nothing was changed
     └── UsageError                  the operator or the pipeline's author asked wrongly (exit 2)
@@ -109,6 +112,36 @@ class DeadlineExceeded(Retryable):
     hint = "Raise the pipeline's deadline, or make the handler's work smaller."
 
 
+class InProgress(Retryable):
+    """Another caller is at this operation. Nothing was done.
+
+    `retry_after_seconds` is how long its lease lasts unless it is renewed; `holder` says who it is.
+    """
+
+    reason = "in_progress"
+    hint = "Call again later. Who is at it: headgate operation list --status running"
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        retry_after_seconds: float = 1.0,
+        holder: str = "",
+        reason: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, reason=reason, hint=hint)
+        self.retry_after_seconds = retry_after_seconds
+        self.holder = holder
+
+
+class Escalated(InProgress):
+    """Another caller is at this operation, and a person has to look. Nothing was done."""
+
+    reason = "escalated"
+    hint = "See who holds it: headgate operation show KEY; then call again, or reset it."
+
+
 class WorkerLost(Retryable):
     """The worker's process died or stopped beating while it held this entry."""
 
@@ -150,6 +183,13 @@ class LateEvent(Permanent):
     hint = "Let what is held run: headgate quarantine release --all --class late --because ..."
 
 
+class ConditionFailed(Permanent):
+    """What an operation requires before it begins, or ensures when it ends, does not hold."""
+
+    reason = "condition"
+    hint = "Make it hold, or correct the check. Nothing of this attempt was committed."
+
+
 class EffectRefused(Permanent):
     """The handler asked for something Headgate cannot keep exactly-once."""
 
@@ -160,6 +200,7 @@ class Fenced(HeadgateError):
     """The lease was lost to another worker. Nothing of this attempt was kept."""
 
     reason = "fenced"
+    hint = "Somebody else has the work now: call again for its result."
 
 
 class UsageError(HeadgateError):

@@ -32,7 +32,7 @@ PRELOADED = [
     "headgate.runtime.rehearse",
     "headgate.runtime.supervise",
     "headgate.runtime.verify",
-    "headgate.library",
+    "headgate.library.pipeline",
     "headgate.settings.load",
     "rich.console",
     "rich.table",

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from .entry import Point
+from .operation import Moment
 
-_armed: dict[Point, Callable[[], None]] = {}
+_armed: dict[Point | Moment, Callable[[], None]] = {}
 
 
-def arm(point: Point, action: Callable[[], None]) -> None:
+def arm(point: Point | Moment, action: Callable[[], None]) -> None:
     """Run `action` each time the path reaches `point`."""
     _armed[point] = action
 
@@ -23,7 +24,7 @@ def disarm() -> None:
     _armed.clear()
 
 
-def reached(point: Point) -> None:
+def reached(point: Point | Moment) -> None:
     """The path is here. Does nothing unless a test armed this point."""
     if _armed and (action := _armed.get(point)) is not None:
         action()

@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
+from decimal import Decimal
 from typing import Any, cast
+from uuid import UUID
 
 import orjson
 
@@ -139,6 +141,11 @@ def params_digest(params: Mapping[str, Any]) -> bytes:
     return hashlib.sha256(b"headgate:params:1\0" + plain).digest()
 
 
+def plain_digest(value: Any, what: str) -> bytes:
+    """Any plain value as a digest; `what` names it in the error where it is none."""
+    return hashlib.sha256(b"headgate:plain:1\0" + canonical(_plain(value, what))).digest()
+
+
 def _plain(value: Any, where: str) -> Json:
     match value:
         case str():
@@ -151,6 +158,14 @@ def _plain(value: Any, where: str) -> Json:
             return {"float": repr(value)}
         case datetime():
             return {"datetime": value.isoformat()}
+        case date():
+            return {"date": value.isoformat()}
+        case UUID():
+            return {"uuid": str(value)}
+        case Decimal():
+            return {"decimal": str(value)}
+        case bytes():
+            return {"bytes": value.hex()}
         case Mapping():
             pairs = cast("Mapping[object, Any]", value)
             return {_name(k, where): _plain(v, f"{where}.{k}") for k, v in pairs.items()}

@@ -121,10 +121,56 @@ LAG = Signal(
     "How long the oldest change waits whose files beside the data are not written yet.",
     ("store",),
 )
+_OPERATION = ("pipeline", "task", "dataset_id", "operation_type", "sovereignty_event")
+REPLAYS = Signal(
+    "kfm_idempotent_replays_total",
+    "counter",
+    "Calls of an operation that was done: they got its stored result.",
+    _OPERATION,
+)
+IDEM_HITS = Signal(
+    "kfm_idem_cache_hits_total", "counter", "Calls that found a stored result.", _OPERATION
+)
+IDEM_MISSES = Signal(
+    "kfm_idem_cache_misses_total", "counter", "Calls that had to do the work.", _OPERATION
+)
+RETRY_EVENTS = Signal(
+    "kfm_retry_events_total", "counter", "Operations that were begun once more.", _OPERATION
+)
+LOCK_FAILURES = Signal(
+    "kfm_lock_acquire_failures_total",
+    "counter",
+    "Calls that found their operation or its dataset held by another.",
+    _OPERATION,
+)
+REWRITES = Signal(
+    "kfm_lineage_rewrite_ops_total",
+    "counter",
+    "Operations reset by a person, so that their lineage is written anew.",
+)
+OPERATIONS = Signal(
+    "headgate_operations_total",
+    "counter",
+    "Attempts at operations, by how they ended.",
+    ("operation", "outcome"),
+)
+OPERATION_SECONDS = Signal(
+    "headgate_operation_seconds",
+    "histogram",
+    "How long an attempt at an operation took.",
+    ("operation",),
+)
+STARVED = Signal(
+    "headgate_operations_starved_total",
+    "counter",
+    "Callers that waited while many others of the same dataset were served.",
+    ("dataset_id",),
+)
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, LATE, WATERMARK, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS,
     RETRIES, DEAD, ASIDE, SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED,
-    COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG,
+    COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG, REPLAYS, IDEM_HITS, IDEM_MISSES, RETRY_EVENTS,
+    LOCK_FAILURES, REWRITES, OPERATIONS, OPERATION_SECONDS, STARVED,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

@@ -133,16 +133,23 @@ class Database:
         reason is `commit_unknown`. A task cancelled during COMMIT still finds out first, leaves
         the answer in `link.committed`, and is then cancelled; a second cancellation ends the wait.
         """
-        async with self.connection() as link:
-            try:
-                limit = f"idle_in_transaction_session_timeout = {round(idle_seconds * 1000)}"
-                await link.execute("; ".join(("BEGIN", f"SET LOCAL {limit}", *first)))
-                yield link
-            except BaseException:
-                link.committed = False
-                await _roll_back(link)
-                raise
-            await self._commit(link)
+        async with self.connection() as link, self.within(link, idle_seconds, first):
+            yield link
+
+    @asynccontextmanager
+    async def within(
+        self, link: Link, idle_seconds: float = IDLE_SECONDS, first: Sequence[str] = ()
+    ) -> AsyncGenerator[None]:
+        """The same on a connection that is already at hand."""
+        try:
+            limit = f"idle_in_transaction_session_timeout = {round(idle_seconds * 1000)}"
+            await link.execute("; ".join(("BEGIN", f"SET LOCAL {limit}", *first)))
+            yield
+        except BaseException:
+            link.committed = False
+            await _roll_back(link)
+            raise
+        await self._commit(link)
 
     async def fetch(self, sql: str, *args: Any) -> list[Record]:
         """Every row, on any connection."""

@@ -1,4 +1,4 @@
-"""What user code calls: the public `Pipeline`, which can also run itself."""
+"""The public `Pipeline`: a declaration that can also run itself."""
 
 from __future__ import annotations
 

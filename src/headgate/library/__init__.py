@@ -1,0 +1,1 @@
+"""What user code calls: pipelines that can run themselves, and operations in any code."""

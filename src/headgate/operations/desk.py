@@ -1,0 +1,220 @@
+"""One desk per process: callers that come at the same time are served together.
+
+While one batch is on its way to Postgres, whoever comes next waits and shares the next one: many
+keys are looked at in one statement, and many operations are recorded by one commit, with the SQL
+that each deferred (`op.tx.later`). A lone caller never waits for company.
+
+Each still stands for itself. If a batch fails, nothing of it was applied, and each member is tried
+alone: only the culprit hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from headgate import errors
+from headgate.ledger import operation as ledger
+from headgate.ledger.operation import Answer, Asking, Ending, Lease
+from headgate.ledger.transaction import Deferred, send
+from headgate.model.crash import reached
+from headgate.model.operation import Manner, Moment
+from headgate.pg import Database, driver
+
+from .holder import holder
+from .lent import lent
+
+MOST = 200
+AT_ONCE = 1
+TRIES = 5
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """An operation that succeeded, on its way into the ledger, with the SQL it deferred."""
+
+    lease: Lease
+    ending: Ending
+    lock_key: int
+    manner: Manner
+    deferred: Sequence[Deferred]
+
+
+class Desk:
+    """Takes and records operations of this process, together where it can."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self._takes = _Train(self._take_all)
+        self._ends = _Train(self._end_all)
+        self._giving: set[asyncio.Future[None]] = set()
+
+    async def take(self, asking: Asking) -> Answer:
+        """Look at a key, and take it if it is free."""
+        if asking.alone:
+            # Two locks in one transaction could be another caller's two in the other order.
+            alone = ledger.take(self._db, holder(), asking)
+            answer: asyncio.Future[Answer] = asyncio.ensure_future(alone)
+        else:
+            answer = self._takes.board(asking)
+        try:
+            return await asyncio.shield(answer)
+        except asyncio.CancelledError:
+            # It may be taken all the same: nobody should have to wait for it.
+            answer.add_done_callback(lambda _: self._unwanted(answer, asking))
+            raise
+
+    def _unwanted(self, answer: asyncio.Future[Answer], asking: Asking) -> None:
+        if (
+            not answer.cancelled()
+            and answer.exception() is None
+            and isinstance(answer.result(), Lease)
+        ):
+            giving = ledger.give_back(self._db, asking.key, asking.token, asking.lock_key)
+            self._giving.add(task := asyncio.ensure_future(giving))
+            task.add_done_callback(self._giving.discard)
+
+    async def end(self, leaving: Leaving) -> None:
+        """Record a success with its deferred SQL, durably. Raises `Fenced`."""
+        if leaving.manner.alone:
+            await self._end_one(leaving)
+        else:
+            await self._ends.board(leaving)
+
+    async def _take_all(self, asking: Sequence[Asking]) -> Sequence[Answer | BaseException]:
+        if len(asking) == 1:
+            return [await ledger.take(self._db, holder(), asking[0])]
+        order = sorted(range(len(asking)), key=lambda n: asking[n].key)
+        found = await ledger.take_many(self._db, holder(), [asking[n] for n in order])
+        by_place = dict(zip(order, found, strict=True))
+        return [by_place[n] for n in range(len(asking))]
+
+    async def _end_all(self, leaving: Sequence[Leaving]) -> Sequence[BaseException | None]:
+        if len(leaving) == 1:
+            return [await _outcome(self._end_one(leaving[0]))]
+        try:
+            together = await self._end_together(leaving)
+        except errors.LedgerUnavailable as error:
+            return [error] * len(leaving)
+        except (errors.Fenced, driver.PostgresError, driver.InterfaceError, ValueError, TypeError):
+            together = set[int]()  # nothing was applied; who it was shows when each goes alone
+        return [
+            None if n in together else await _outcome(self._end_one(one))
+            for n, one in enumerate(leaving)
+        ]
+
+    async def _end_together(self, leaving: Sequence[Leaving]) -> set[int]:
+        """One commit for all whose locks are free: which ones."""
+        idle = min(one.manner.lease_seconds for one in leaving)
+        async with lent(self._db, idle) as link:
+            free = await ledger.enter(link, [one.lock_key for one in leaving])
+            chosen = [(n, one) for n, one in enumerate(leaving) if one.lock_key in free]
+            if not chosen:
+                return set()
+            deferred = _in_turn([one.deferred for _, one in chosen])
+            await send(link, deferred)
+            await ledger.end_many(link, [(one.lease, one.ending) for _, one in chosen])
+            reached(Moment.RECORDED)
+        return {n for n, _ in chosen}
+
+    async def _end_one(self, leaving: Leaving) -> None:
+        if not leaving.deferred:
+            await self._end_alone(leaving)
+            return
+        seconds = leaving.manner.lock_timeout_seconds
+        enter = f"SELECT headgate.operation_enter({leaving.lock_key}, {round(seconds * 1000)})"
+        idle = leaving.manner.lease_seconds
+        try:
+            async with lent(self._db, idle, (enter,)) as link:
+                await send(link, leaving.deferred)
+                await ledger.end_within(link, leaving.lease, leaving.ending)
+                reached(Moment.RECORDED)
+        except driver.LockNotAvailable as error:
+            raise lock_timeout(seconds) from error
+
+    async def _end_alone(self, leaving: Leaving) -> None:
+        """One statement, which may be sent again: its token makes the second one harmless."""
+        seconds = leaving.manner.lock_timeout_seconds
+        for tried in range(TRIES):
+            try:
+                await ledger.end(self._db, leaving.lease, leaving.ending, leaving.lock_key, seconds)
+            except errors.LedgerUnavailable as error:
+                if tried == TRIES - 1:
+                    raise errors.LedgerUnavailable(
+                        f"{error}: whether this operation was recorded is not known",
+                        upstream="postgres",
+                        reason="commit_unknown",
+                        hint="Call it again: if it was, its result is there.",
+                    ) from error
+                await asyncio.sleep(0.1 * 2**tried)
+            except driver.LockNotAvailable as error:
+                raise lock_timeout(seconds) from error
+            else:
+                reached(Moment.RECORDED)
+                return
+
+
+def lock_timeout(seconds: float) -> errors.InProgress:
+    """The commit's lock was not free in time."""
+    return errors.InProgress(f"the lock was not free within {seconds:g} s", reason="lock_timeout")
+
+
+def _in_turn(each: Sequence[Sequence[Deferred]]) -> list[Deferred]:
+    """All first statements, then all second ones: same texts together, each one's order kept."""
+    longest = max(map(len, each), default=0)
+    return [one[n] for n in range(longest) for one in each if n < len(one)]
+
+
+async def _outcome(work: Awaitable[Any]) -> BaseException | None:
+    try:
+        await work
+    except Exception as error:
+        return error
+    return None
+
+
+class _Train(Generic[A, B]):
+    """Batches: who comes while all are on their way rides in the next one."""
+
+    def __init__(self, go: Callable[[Sequence[A]], Awaitable[Sequence[B | BaseException]]]) -> None:
+        self._go = go
+        self._waiting: deque[tuple[A, asyncio.Future[B]]] = deque()
+        self._running: set[asyncio.Task[None]] = set()
+
+    def board(self, one: A) -> asyncio.Future[B]:
+        """Ride in the next batch; what comes of it."""
+        ended: asyncio.Future[B] = asyncio.get_running_loop().create_future()
+        self._waiting.append((one, ended))
+        if len(self._running) < AT_ONCE:
+            self._running.add(asyncio.ensure_future(self._run()))
+        return ended
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+                answers: Sequence[B | BaseException]
+                try:
+                    answers = await self._go([one for one, _ in batch])
+                except Exception as error:
+                    answers = [error] * len(batch)
+                for (_, ended), answer in zip(batch, answers, strict=True):
+                    _tell(ended, answer)
+        finally:
+            task = asyncio.current_task()
+            assert task is not None
+            self._running.discard(task)
+
+
+def _tell(ended: asyncio.Future[B], answer: B | BaseException) -> None:
+    if ended.done():  # cancelled: nobody waits any more
+        return
+    if isinstance(answer, BaseException):
+        ended.set_exception(answer)
+    else:
+        ended.set_result(answer)

@@ -1,0 +1,480 @@
+"""The nine steps of a logical operation (S2 § 5), on one page.
+
+    key → lease → preconditions → execution → postconditions → journal → lineage → release →
+    telemetry
+
+Between the third and the fifth the caller's own code runs. The way is a generator that stops where
+something is to be awaited on the background loop (`Away`) or called where the caller is (`Here`),
+so that one text serves `with` and `async with`. A process may die between any two lines: what it
+did in `op.tx` is then undone by Postgres, and its lease runs out.
+
+Journal, lineage and release are one commit with the caller's SQL: the row that says "done" and the
+effect are there together or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import os
+import random
+import time
+from collections.abc import Callable, Coroutine, Generator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+import orjson
+
+from headgate import errors
+from headgate._version import __version__
+from headgate.ledger import operation as ledger
+from headgate.ledger.operation import Asking, Ending, Held, Kept, Lease, OtherPayload
+from headgate.model import signal
+from headgate.model.crash import reached
+from headgate.model.operation import Left, Manner, Moment, Named, bucket_of
+from headgate.model.signal import emit
+from headgate.model.verdict import describe, reason_of
+from headgate.pg import Database, Link
+from headgate.telemetry.log import get_logger
+
+from .codec import Codec, decoded, encoded
+from .desk import Desk, Leaving
+from .holder import holder, is_dead
+from .keeper import Keeper
+from .kept import fetch, keep
+from .tx import OperationTx
+
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
+
+FIRST_PAUSE_SECONDS = 0.005
+STARVED_BY = 10  # so many others were served while one caller waited
+ERROR_CHARACTERS = 2000
+T = TypeVar("T")
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Away:
+    """To be awaited on the background loop; if `whole`, an interrupted caller waits for it."""
+
+    make: Callable[[], Coroutine[Any, Any, Any]]
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The caller's own code, to be called (and awaited, if it is to be) where the caller is."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+
+
+Way = Generator[Away | Here, Any, T]
+
+
+class Home(Protocol):
+    """Where operations are remembered: opened by the first one of a process."""
+
+    async def database(self) -> Database: ...
+    async def keeper(self) -> Keeper: ...
+    async def desk(self) -> Desk: ...
+
+
+class Lifecycle:
+    """One call of one operation, from its key to its end."""
+
+    def __init__(
+        self,
+        home: Home,
+        name: str,
+        named: Named,
+        manner: Manner,
+        *,
+        payload: bytes | None,
+        codec: Codec | None,
+        at: datetime | None,
+    ) -> None:
+        self.name = name
+        self.named = named
+        self.manner = manner
+        self.lease: Lease | None = None
+        self.replayed = False
+        self.result: Any = None
+        self._home = home
+        self._payload = payload
+        self._codec = codec
+        self._at = at
+        self._undo: list[tuple[str, str, Callable[..., Any]]] = []
+        self._made: set[str] = set()
+        self._checked: list[str] = []
+        self._began = time.monotonic()
+        self._settle_key(named)
+
+    def _settle_key(self, named: Named) -> None:
+        manner = self.manner
+        self.named = named
+        self.key = named.key()
+        self.lock_key = named.lock(self.key, manner.scope, manner.shards, manner.sovereign)
+        self.tx = OperationTx(
+            self._home.database,
+            self.lock_key,
+            lock_timeout_seconds=manner.lock_timeout_seconds,
+            idle_seconds=manner.lease_seconds,
+        )
+
+    # 1 to 3
+
+    def begin(self, subject: object) -> Way[None]:
+        """Key, lease, what an earlier attempt left, preconditions. Checks are given `subject`."""
+        yield Away(self._take)
+        if self.replayed:
+            return
+        assert self.lease is not None
+        try:
+            if self.lease.was in ("running", "partial"):
+                yield from self._clear_up()
+            yield from self._check(self.manner.requires, subject, "requires")
+            reached(Moment.REQUIRED)
+        except BaseException as error:
+            yield from self.fail(error)
+            raise
+
+    async def _take(self) -> None:
+        db = await self._home.database()
+        if self.named.bucket is not None:
+            await self._settle_period(db, self.named.bucket)
+        manner = self.manner
+        asking = Asking(
+            self.key,
+            self.lock_key,
+            manner.alone,
+            self._payload,
+            os.urandom(16),
+            manner.lease_seconds,
+            self.named,
+            None if self.named.bucket is None else self.named.base(),
+        )
+        desk = await self._home.desk()
+        reached(Moment.BEFORE_TAKE)
+        turn = _Turn(time.monotonic() + manner.budget_seconds)
+        while True:
+            match got := await desk.take(asking):
+                case Lease():
+                    (await self._home.keeper()).add(
+                        got, manner.lease_seconds, manner.deadline_seconds
+                    )
+                    self.lease = got
+                    self._tell(signal.IDEM_MISSES)
+                    if got.attempts > 1:
+                        self._tell(signal.RETRY_EVENTS)
+                    reached(Moment.AFTER_TAKE)
+                    return
+                case Kept():
+                    data = await fetch(got)
+                    self.result = decoded(got.codec, data, self._codec, self.name)
+                    self.replayed = True
+                    self._tell(signal.IDEM_HITS)
+                    self._tell(signal.REPLAYS)
+                    return
+                case OtherPayload():
+                    await self._conflict(db, got)
+                    asking = replace(asking, lenient=True)
+                case Held() if is_dead(got.holder) and got.token != asking.dead:
+                    asking = replace(asking, dead=got.token)
+                case Held():
+                    await self._wait(db, got, turn)
+
+    async def _settle_period(self, db: Database, bucket: str) -> None:
+        """Which period this is: that of an unfinished attempt that may be retried, else now's."""
+        base = self.named.base()
+        begun = await ledger.period(db, base, self.manner.plan.budget_seconds)
+        now = self._at or datetime.now(UTC)
+        settled = begun if begun is not None and self._at is None else bucket_of(bucket, now)
+        self._settle_key(replace(self.named, period=settled))
+
+    async def _conflict(self, db: Database, got: OtherPayload) -> None:
+        said = orjson.dumps(
+            {"payload": (self._payload or b"").hex(), "key": self.key.hex()}
+        ).decode()
+        await ledger.note(db, got.id, "conflict", holder(), "payload", said)
+        emit(signal.CONFLICT, queue=self.name)
+        text = f"operation {self.name!r}: this key was used before, with another payload"
+        if self.manner.conflict == "error":
+            raise errors.Conflict(
+                text,
+                hint="Give the other work a key of its own. What is known of this one: "
+                f"headgate operation show {self.key.hex()[:12]}",
+            )
+        _log().warning("operation_conflict", operation=self.name, key=self.key.hex())
+
+    async def _wait(self, db: Database, held: Held, turn: _Turn) -> None:
+        """Somebody else is at it: wait for a while, or raise, by the policy."""
+        turn.others.add(held.token)
+        policy = self.manner.in_progress
+        if turn.retries == 0:
+            self._tell(signal.LOCK_FAILURES)
+            event = "escalated" if policy == "escalate" else "denied"
+            said = {"key": self.key.hex(), "held_by": held.holder, "policy": policy}
+            if held.id:
+                text = orjson.dumps(said).decode()
+                await ledger.note(db, held.id, event, holder(), policy, text)
+        late = time.monotonic() >= turn.until
+        if policy != "backoff" or late:
+            raised = errors.Escalated if policy == "escalate" else errors.InProgress
+            if policy == "escalate":
+                _log().error("operation_escalated", operation=self.name, key=self.key.hex())
+            raise raised(
+                f"operation {self.name!r} is in progress elsewhere ({held.holder})",
+                retry_after_seconds=max(1.0, min(held.left_seconds, self.manner.lease_seconds)),
+                holder=held.holder,
+            )
+        if len(turn.others) == STARVED_BY:
+            turn.others.add(b"")
+            emit(signal.STARVED, dataset_id=self.named.dataset)
+            _log().warning(
+                "operation_starved",
+                operation=self.name,
+                dataset=self.named.dataset,
+                hint="Others of this dataset were served first: give it shards=, or fewer callers.",
+            )
+        bound = min(FIRST_PAUSE_SECONDS * 2**turn.retries, self.manner.plan.base_seconds)
+        # Not beyond the lease: its holder may have died on another machine.
+        pause = min(random.uniform(0.3, 1) * bound, held.left_seconds + 0.05)
+        turn.retries += 1
+        await asyncio.sleep(max(0.0, min(pause, turn.until - time.monotonic())))
+
+    def _clear_up(self) -> Way[None]:
+        """What an earlier attempt left outside Postgres is taken back, if there is a way to."""
+        undo = self.manner.undo
+        if undo is None:
+            return  # calls that were made stay memoised
+        assert self.lease is not None
+        lease = self.lease
+        left: list[Left] = yield Away(lambda: self._left(lease))
+        yield Here(undo, (left,) if takes(undo) else ())
+        yield Away(lambda: self._undone(lease, [one.name for one in left]))
+
+    async def _left(self, lease: Lease) -> list[Left]:
+        return await ledger.left(await self._home.database(), lease.id)
+
+    async def _undone(self, lease: Lease, names: list[str]) -> None:
+        await ledger.call_undone(await self._home.database(), lease, names)
+
+    def _check(self, checks: Any, subject: object, kind: str) -> Way[None]:
+        for one in checks:
+            name = getattr(one, "__name__", "check")
+            said = yield Here(one, (subject,) if takes(one) else ())
+            if said is False:
+                raise errors.ConditionFailed(
+                    f"operation {self.name!r} {kind} {name}, which says no"
+                )
+            self._checked.append(f"{kind}:{name}")
+
+    # 4
+
+    def call(self, name: str, fn: Callable[..., Any], undo: Callable[..., Any] | None) -> Way[Any]:
+        """Something outside Postgres, once: `fn` gets the step's key if it takes one."""
+        lease = self._working(f"op.call({name!r})")
+
+        async def begin() -> ledger.Step:
+            return await ledger.call_begin(await self._home.database(), lease, self.key, name)
+
+        step: ledger.Step = yield Away(begin)
+        self._made.add(name)
+        if undo is not None:
+            self._undo.append((name, step.key, undo))
+        if step.done:
+            return orjson.loads(step.result or b"null")
+        reached(Moment.BEFORE_STEP)
+        try:
+            value = yield Here(fn, (step.key,) if takes(fn) else ())
+        except BaseException:
+            # It may have happened and may not: the same key asks again. What did not answer is not
+            # taken back either.
+            self._undo = [one for one in self._undo if one[0] != name]
+            raise
+        reached(Moment.MADE)
+        answer = _json(name, value)
+
+        async def done() -> None:
+            await ledger.call_done(await self._home.database(), lease, name, answer)
+
+        yield Away(done)
+        reached(Moment.AFTER_STEP)
+        return orjson.loads(answer)
+
+    def _working(self, what: str) -> Lease:
+        if self.lease is None:
+            raise errors.EffectRefused(
+                f"{what}: operation {self.name!r} is done",
+                hint="Look at op.done first: if op.done: return op.result",
+            )
+        return self.lease
+
+    # 5 to 9
+
+    def succeed(self, subject: object) -> Way[None]:
+        """Postconditions; then journal, lineage, release and the caller's SQL in one commit."""
+        assert self.lease is not None
+        try:
+            yield from self._check(self.manner.ensures, subject, "ensures")
+            reached(Moment.ENSURED)
+            codec, data = encoded(self.result, self._codec, self.name)
+            # Who is interrupted now hears it once the end is known: calls are taken back only
+            # if nothing was committed.
+            yield Away(lambda: self._commit(codec, data), whole=True)
+        except BaseException as error:
+            yield from self.fail(error)
+            raise
+        self.result = decoded(codec, data, self._codec, self.name)
+        self._end("success")
+
+    async def _commit(self, codec: str, data: bytes) -> None:
+        lease = self.lease
+        assert lease is not None
+        digest = hashlib.sha256(data).digest()
+        large = len(data) > self.manner.result_bytes
+        store = None
+        if large:
+            store = await keep(self.manner.store, data, self.name, self.manner.result_bytes)
+            reached(Moment.KEPT)
+        ending = Ending(
+            "success",
+            self._doc(size=len(data)),
+            data=None if large else data,
+            codec=codec,
+            digest=digest,
+            store=store,
+        )
+        reached(Moment.BEFORE_END)
+        if self.tx.open:
+
+            async def record(link: Link) -> None:
+                await ledger.end_within(link, lease, ending)
+                reached(Moment.RECORDED)
+
+            await self.tx.finish(record)
+        else:
+            desk = await self._home.desk()
+            await desk.end(Leaving(lease, ending, self.lock_key, self.manner, self.tx.end()))
+        (await self._home.keeper()).drop(lease)
+        reached(Moment.AFTER_END)
+
+    def fail(self, error: BaseException) -> Way[None]:
+        """Nothing is kept: SQL is rolled back, calls are taken back, the key is given back."""
+        lease = self.lease
+        if lease is None:
+            return
+        yield Away(lambda: self.tx.abandon(error))
+        undone: list[str] = []
+        if _is_unknown(error):
+            # It may have been committed: nothing is taken back, and the lease tells in time.
+            yield Away(lambda: self._drop(lease))
+            return
+        if not isinstance(error, errors.Fenced):
+            for name, key, undo in reversed(self._undo):
+                try:
+                    yield Here(undo, (key,) if takes(undo) else ())
+                except Exception as refused:
+                    _log().error(
+                        "undo_failed", operation=self.name, call=name, error=describe(refused)
+                    )
+                else:
+                    undone.append(name)
+        yield Away(lambda: self._fail(lease, error, undone))
+        self._end("fenced" if isinstance(error, errors.Fenced) else "failure")
+        self.lease = None
+
+    async def _drop(self, lease: Lease) -> None:
+        (await self._home.keeper()).drop(lease)
+
+    async def _fail(self, lease: Lease, error: BaseException, undone: list[str]) -> None:
+        (await self._home.keeper()).drop(lease)
+        if isinstance(error, errors.Fenced):
+            return  # the key is somebody else's, and so is what there is to say about it
+        reached(Moment.BEFORE_GIVE_BACK)
+        try:
+            db = await self._home.database()
+            await ledger.call_undone(db, lease, undone)
+            partial = self.manner.undo is not None or self._made - set(undone)
+            ending = Ending(
+                "partial" if partial else "failure",
+                self._doc(error=describe(error)[:ERROR_CHARACTERS], undone=undone),
+                reason=reason_of(error),
+            )
+            await ledger.end_in_passing(db, lease, ending)
+        except errors.HeadgateError as second:
+            # What was raised first is what the caller has to hear. The lease runs out by itself.
+            _log().warning("operation_not_given_back", operation=self.name, error=describe(second))
+        reached(Moment.AFTER_GIVE_BACK)
+
+    def _doc(self, **more: Any) -> str:
+        """The facts of this attempt, of which lineage is a rendering."""
+        said: dict[str, Any] = {
+            "milliseconds": round((time.monotonic() - self._began) * 1000, 3),
+            "attempt": self.lease.attempts if self.lease else 0,
+            "statements": self.tx.statements,
+            "headgate": __version__,
+            **more,
+        }
+        if self._made:
+            said["calls"] = sorted(self._made)
+        if self._checked:
+            said["checked"] = self._checked
+        if self.manner.sovereign:
+            said["sovereignty_event"] = True
+        return orjson.dumps(said).decode()
+
+    def _end(self, outcome: str) -> None:
+        emit(signal.OPERATIONS, operation=self.name, outcome=outcome)
+        emit(signal.OPERATION_SECONDS, time.monotonic() - self._began, operation=self.name)
+
+    def _tell(self, told: signal.Signal) -> None:
+        n = self.named
+        emit(
+            told,
+            pipeline=n.pipeline,
+            task=n.task,
+            dataset_id=n.dataset,
+            operation_type=n.operation,
+            sovereignty_event=str(self.manner.sovereign).lower(),
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Turn:
+    """A caller's wait for its turn."""
+
+    until: float
+    retries: int = 0
+    others: set[bytes] = field(default_factory=set[bytes])
+
+
+def _log() -> BoundLogger:
+    return get_logger("headgate.operation")  # rarely needed, and not quick to import
+
+
+def _is_unknown(error: BaseException) -> bool:
+    return isinstance(error, errors.LedgerUnavailable) and error.reason == "commit_unknown"
+
+
+def takes(function: Callable[..., Any]) -> bool:
+    """Does it need an argument? One with a default is the caller's own, as in `lambda n=n: …`."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(p.default is p.empty and p.kind in _POSITIONAL for p in parameters)
+
+
+def _json(name: str, value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError as error:
+        raise errors.EffectRefused(
+            f"op.call({name!r}): its answer cannot be stored: {error}",
+            hint="Return text, numbers, lists or mappings, or None.",
+        ) from None
