@@ -197,7 +197,7 @@ def run_manifest(facts: Facts) -> RunManifest:
         "config_digest": _sha256(names.policy_digest(facts)),
         "config": names.policy(facts),
         "environment": names.environment(facts),
-        "seeds": {},
+        "seeds": {} if facts.seed is None else {"run": facts.seed},
         "model_versions": {},
     }
 

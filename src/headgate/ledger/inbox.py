@@ -11,7 +11,7 @@ conflict: refused, and kept as evidence.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 
 import orjson
 
@@ -20,6 +20,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, fingerprint
+from headgate.model.lookup import Lookup
 from headgate.model.ports import Known, Noticed
 from headgate.pg import Database, Link, queries
 
@@ -59,6 +60,7 @@ class Registered:
     deployment: int
     store: int
     partition: Callable[[Envelope], str] | None = None
+    lookups: Mapping[str, Lookup] = field(default_factory=dict[str, Lookup])
 
 
 @dataclass(frozen=True, slots=True)

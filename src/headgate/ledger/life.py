@@ -111,6 +111,17 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """The replay that admitted an entry. `replays` is the publication that is run again, if any."""
+
+    id: int
+    replays: int | None
+    actor: str
+    because: str | None
+    asked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """Everything that is known about one entry. Digests and keys are hex."""
 
@@ -144,6 +155,7 @@ class Life:
     calls: list[Call]
     reverts: int | None
     restores: int | None
+    replay: Replay | None
 
 
 async def life(db: Database, entry: int) -> Life | None:
@@ -185,6 +197,7 @@ async def _gather(link: Link, row: Record) -> Life:
         calls=[Call(*r) for r in await link.fetch(Q.calls, entry)],
         reverts=row["reverts"],
         restores=row["restores"],
+        replay=None if row["replay"] is None else _replay(row),
     )
 
 
@@ -200,6 +213,12 @@ def _occurrence(row: Record) -> tuple[str, str]:
     )
     kind, value = occurrence(envelope)
     return str(kind), str(value)
+
+
+def _replay(r: Record) -> Replay:
+    return Replay(
+        r["replay"], r["replays"], r["replay_actor"], r["replay_because"], r["replay_asked_at"]
+    )
 
 
 def _line(r: Record) -> JournalLine:
