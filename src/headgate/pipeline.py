@@ -412,7 +412,7 @@ class Path:
 
 
 def _kept_content(claim: Claim) -> bytes | None:
-    """The digest of the bytes that this change is about, where they are not its source's to tell."""
+    """The digest of the bytes that this change is about, where its source is not asked."""
     if claim.reverts is not None:
         return restored_content(claim.envelope())
     if claim.replays is not None and claim.head is not None:

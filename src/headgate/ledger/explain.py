@@ -168,7 +168,9 @@ def _skipped(x: Life, line: JournalLine, attempt: str, proof: tuple[str, ...]) -
         case "unchanged" if x.removed:
             why = "it says that the object is gone, and nothing of it was published"
         case "superseded" if x.replay is not None:
-            why = f"publication {x.replay.replays}, which it replays, was no longer what readers saw"
+            why = (
+                f"publication {x.replay.replays}, which it replays, was no longer what readers saw"
+            )
         case "stale" if x.reverts is not None:
             why = f"publication {x.reverts}, which it takes back, was no longer what readers saw"
         case "stale" if then is not None:

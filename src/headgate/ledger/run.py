@@ -166,7 +166,7 @@ class RunNow:
         if found is None:
             known = ", ".join(sorted(self._around.lookups)) or "none"
             raise EffectRefused(
-                f"run.lookup({name!r}): pipeline {self.pipeline} declares no such file, but {known}",
+                f"run.lookup({name!r}): pipeline {self.pipeline} declares {known}",
                 hint=f'declare it: hg.Pipeline(…, lookups={{{name!r}: "FILE"}})',
             )
         return found

@@ -46,7 +46,8 @@ class Pins:
     @property
     def digest(self) -> bytes:
         """All of it as one digest."""
-        return _digest({name: _plain(getattr(self, name)) for name in ASPECTS})
+        whole = (self.version, self.code, self.params, self.config)
+        return _digest([*whole, dict(self.schemas), dict(self.lookups)])
 
     def differing(self, other: Pins) -> Iterator[tuple[Aspect, str]]:
         """The aspects in which they differ, each with the name of the part, if it has parts."""
@@ -79,7 +80,7 @@ def pins(version: str, code: bytes, params: bytes, declared: Mapping[str, Any]) 
 
 
 def seed_of(key: bytes) -> int:
-    """The seed of everything that is made of one change: below 2^53, as every JSON reader has it."""
+    """The seed of all that is made of one change: below 2^53, as every JSON reader has it."""
     return int.from_bytes(hashlib.sha256(b"headgate:seed:1\0" + key).digest()[:8], "big") >> 11
 
 
@@ -154,10 +155,6 @@ class FrozenManifest(TypedDict):
 
 
 SEEDS = "headgate:seed:1, of each change's key"
-
-
-def _plain(value: Any) -> Any:
-    return dict(value) if isinstance(value, Mapping) else value
 
 
 def _digest(value: Any) -> bytes:

@@ -10,7 +10,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from headgate.errors import ObjectMissing, UsageError
@@ -18,9 +18,9 @@ from headgate.model.lookup import Lookup, kept_as
 from headgate.model.ports import Store
 
 
-def keep(declared: Mapping[str, str | os.PathLike[str]], store: Store) -> dict[str, Lookup]:
-    """Read the declared files and keep them. Raises `UsageError` when one cannot be read."""
-    kept: dict[str, Lookup] = {}
+def look(declared: Mapping[str, str | os.PathLike[str]]) -> dict[str, Lookup]:
+    """The declared files as they are now. Raises `UsageError` when one cannot be read."""
+    found: dict[str, Lookup] = {}
     for name, path in declared.items():
         try:
             content = Path(path).expanduser().read_bytes()
@@ -30,10 +30,17 @@ def keep(declared: Mapping[str, str | os.PathLike[str]], store: Store) -> dict[s
                 hint=f"put the file there, or declare another: lookups={{{name!r}: …}}",
             ) from error
         digest = hashlib.sha256(content).hexdigest()
-        if store.read(kept_as(digest)) is None:
-            store.project({kept_as(digest): content})
-        kept[name] = Lookup(name, digest, len(content), cache(lambda c=content: _local(c)))
-    return kept
+        found[name] = Lookup(name, digest, len(content), cache(partial(_local, content)))
+    return found
+
+
+def keep(declared: Mapping[str, str | os.PathLike[str]], store: Store) -> dict[str, Lookup]:
+    """The same, with a copy of each in the store."""
+    found = look(declared)
+    for one in found.values():
+        if store.read(kept_as(one.digest)) is None:
+            store.project({kept_as(one.digest): one.read()})
+    return found
 
 
 def reopen(names: Mapping[str, str], store: Store) -> dict[str, Lookup]:
@@ -47,7 +54,7 @@ def _reopened(name: str, digest: str, store: Store) -> Lookup:
         raise ObjectMissing(
             f"the lookup {name!r} of that time (sha256 {digest}) is not in {store.uri} any more"
         )
-    return Lookup(name, digest, len(content), cache(lambda: _local(content)))
+    return Lookup(name, digest, len(content), cache(partial(_local, content)))
 
 
 def _local(content: bytes) -> Path:
