@@ -99,7 +99,7 @@ SELECT headgate.replay_admit($1, $2, $3, $4::smallint, $5::text[])
 -- function: replay_admit
 CREATE OR REPLACE FUNCTION headgate.replay_admit(r bigint, after int, many int, p smallint, parts text[])
 RETURNS bigint LANGUAGE plpgsql AS $$
-DECLARE admitted bigint;
+DECLARE entered bigint;
 BEGIN
     WITH page AS MATERIALIZED (
         SELECT i.n, i.original FROM headgate.replay_input i
@@ -123,13 +123,13 @@ BEGIN
         SELECT a.id, c.name, c.key, c.begun, c.done, c.result
         FROM again a CROSS JOIN LATERAL (
             SELECT * FROM headgate.call x WHERE x.entry = a.replays AND x.done IS NOT NULL OFFSET 0) AS c)
-    SELECT count(*) INTO admitted FROM again;
+    SELECT count(*) INTO entered FROM again;
     INSERT INTO headgate.tally AS y (pipeline, source, slot, received, admitted, duplicate, conflict)
-    VALUES (p, 'replay', pg_backend_pid() % 16, replay_admit.admitted, replay_admit.admitted, 0, 0)
+    VALUES (p, 'replay', pg_backend_pid() % 16, entered, entered, 0, 0)
     ON CONFLICT (pipeline, source, slot) DO UPDATE SET
         received = y.received + excluded.received, admitted = y.admitted + excluded.admitted;
     PERFORM pg_notify('headgate.work', p::text);
-    RETURN admitted;
+    RETURN entered;
 END $$ SET enable_seqscan = off SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan;
 
 -- name: mark
