@@ -224,7 +224,7 @@ async def test_a_changed_seed_is_named(world: World, monkeypatch: pytest.MonkeyP
 
 
 async def test_a_lookup_of_that_time_is_read_again(world: World) -> None:
-    """The file has changed since; a copy of what ran was kept. Publishing with another is refused."""
+    """The file has changed since, and a copy was kept. Publishing with another is refused."""
     place = await week(world)
     place.stations.write_text("a,Aachen\nb,Basel\n")
     assert (await place.verify()).ok
@@ -280,7 +280,7 @@ async def test_what_cannot_be_compared_is_said(world: World) -> None:
         await world.run(place.pipeline)
     await world.receive(place.pipeline, change("other", "a2,9", minute=9))
     await world.run(place.pipeline)
-    report = await place.verify()
+    report = await place.verify(every=True)
     assert report.ok, report.divergences
     assert +report.apart == {FREE_SQL.format("free"): 4, OLDER_ROWS: 2, OVERWRITTEN: 1}
 
@@ -301,7 +301,7 @@ async def test_a_foreign_call_is_answered_as_it_was_and_not_made_again(world: Wo
 
 
 async def test_publishing_again_supersedes_and_says_so(world: World) -> None:
-    """Each object has one more version and no row stands beside another; who asked and why is kept."""
+    """One more version each, no row beside another; who asked and why is kept."""
     place = await week(world)
     drawn = [(station, seed, at) for station, _, _, seed, at in await place.seen()]
     place.change("float(mm) *", "100 * float(mm) *")
@@ -384,11 +384,11 @@ async def test_reverts_and_replays_live_together(world: World) -> None:
 
 
 async def test_a_replay_passes_the_gates(world: World) -> None:
-    """What would not be let in today is not published again: it is set aside, and can be released."""
+    """What would not be let in today is not published again: it is set aside."""
     place = await week(world, 3)
     place.change("return obj.size < 1000", "return b'1.5' not in obj.read()")
     made = await place.publish(accepted=["code"])
-    assert await fates(world, made.id) == {"finalized": 2, "quarantined:check_failed": 1}
+    assert await fates(world, made.id) == {"finalized": 2, "quarantined:validation": 1}
     (aside,) = await world.rows("SELECT entry FROM headgate.quarantine")
     await quarantine.discard(world.db, aside, because="rightly refused")
 
@@ -411,7 +411,7 @@ async def test_free_sql_without_undo_is_not_replayed_and_says_so(world: World) -
 
 
 async def test_live_work_goes_first(world: World) -> None:
-    """A replay's inputs become work in portions, so what comes in meanwhile does not queue behind."""
+    """A replay's inputs become work in portions: what comes in meanwhile does not queue behind."""
     place = await week(world, 300)
     await place.ask("publish", per_second=50.0)
     await world.receive(place.pipeline, change("live", "a999,1", minute=999))
@@ -481,11 +481,11 @@ async def test_a_manifest_names_objects_to_bring_in(world: World) -> None:
     world.put("a.txt", "a1,1")
     world.put("b.txt", "b1,1")
     listed = world.incoming / "list.csv"
-    listed.write_text("uri,modified\na.txt,2026-01-01T12:00:00Z\nb.txt,2026-02-01T12:00:00Z\n")
+    listed.write_text("uri,last_modified\na.txt,2026-01-01T12:00:00Z\nb.txt,2026-02-01T12:00:00Z\n")
     window = gather.Window(NOON - timedelta(days=1), NOON + timedelta(days=1))
     unseen = gather.named_in(listed, place.pipeline, window)
     assert [one.noticed.uri.rpartition("/")[2] for one in unseen] == ["a.txt"]
-    listed.write_text("uri,modified\n/elsewhere/c.txt,2026-01-01T12:00:00Z\n")
+    listed.write_text("uri,last_modified\n/elsewhere/c.txt,2026-01-01T12:00:00Z\n")
     with pytest.raises(UsageError, match="no source of rain reads"):
         gather.named_in(listed, place.pipeline, window)
     listed.unlink()

@@ -76,6 +76,7 @@ class _Given:
     rate: float | None
     unseen: bool
     manifest: Path | None
+    every: bool
     dry_run: bool
 
 
@@ -128,6 +129,7 @@ def _aspects(ctx: click.Context, param: click.Parameter, value: str | None) -> t
 @click.option(
     "--manifest", type=_FILE, metavar="FILE", help="These objects; or a frozen manifest again."
 )
+@click.option("--all", "every", is_flag=True, help="Verify every version, not only the current.")
 @click.option("--dry-run", is_flag=True, help="Say what it would be about; do nothing.")
 @json_option
 @pass_asked
@@ -147,6 +149,7 @@ def start_(
     rate: float | None,
     unseen: bool,
     manifest: Path | None,
+    every: bool,
     dry_run: bool,
     as_json: bool,
 ) -> None:
@@ -170,10 +173,23 @@ def start_(
         raise click.UsageError("say --verify or --publish")
     if publish and not dry_run and not (because or "").strip():
         raise click.UsageError("--because is missing: say why")
+    if publish and every:
+        raise click.UsageError("--publish is about what readers see; --all is for --verify")
     if verify and unseen:
         raise click.UsageError("--verify compares with what was published; --unseen was not")
     given = _Given(
-        target, pipeline, start, end, publish, because, accept, rate, unseen, manifest, dry_run
+        target=target,
+        pipeline=pipeline,
+        start=start,
+        end=end,
+        publish=publish,
+        because=because,
+        accept=accept,
+        rate=rate,
+        unseen=unseen,
+        manifest=manifest,
+        every=every,
+        dry_run=dry_run,
     )
     with contextlib.redirect_stdout(sys.stderr):  # what the file prints is no part of the answer
         frozen, report = _replay(asked.settings(), given)
@@ -280,6 +296,7 @@ async def _wanted(db: Database, declared: Pipeline, now: Pins, given: _Given) ->
         per_second=given.rate,
         accepted=given.accept,
         only=None if kept is None else kept.publications,
+        every=given.every or (kept is not None and not given.publish),
         known=not brings_in,
         unseen=unseen,
     )

@@ -45,7 +45,7 @@ class Unseen:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is asked for. `only` names publications; None is all of the window."""
+    """What is asked for. `only` names publications; None is all of the window that readers see."""
 
     pipeline: str
     mode: Mode
@@ -58,6 +58,7 @@ class Wanted:
     per_second: float | None = None
     accepted: Collection[str] = ()
     only: Sequence[int] | None = None
+    every: bool = False  # every version, not only what readers see
     known: bool = True  # what was published before is run again
     unseen: Sequence[Unseen] = field(default_factory=list[Unseen])
 
@@ -134,9 +135,8 @@ async def _freeze(link: Link, wanted: Wanted) -> Frozen:
         wanted.per_second,
     )
     if wanted.known:
-        await link.execute(
-            Q.publications, id, pipeline, wanted.start, wanted.end, wanted.mode, wanted.only
-        )
+        w = wanted
+        await link.execute(Q.publications, id, pipeline, w.start, w.end, w.every, w.only, w.mode)
     if wanted.unseen:
         await _list_unseen(link, id, pipeline, wanted.unseen)
     counted = await link.fetchrow(Q.counted, id)

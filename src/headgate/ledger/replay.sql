@@ -13,15 +13,16 @@ INSERT INTO headgate.replay (pipeline, mode, manifest, pins, actor, because, per
 VALUES ($1, $2, '{}', $3, $4, $5, $6, 0) RETURNING id
 
 -- name: publications
--- What was published in a window of event time [start, end), in the order of changes. To be published
--- anew: what readers see. To be verified: every version, but for reverts, which made nothing.
+-- What was published in a window of event time [start, end), in the order of changes: what readers see,
+-- or every version, but for reverts, which made nothing of their own.
 INSERT INTO headgate.replay_input (replay, n, original, content, uri)
 SELECT $1, row_number() OVER (ORDER BY e.event_time, u.entry), u.entry, u.content, u.uri
 FROM headgate.publication u JOIN headgate.entry e ON e.id = u.entry
 WHERE u.pipeline = $2 AND NOT u.removed
   AND e.event_time >= coalesce($3, '-infinity'::timestamptz)
   AND e.event_time < coalesce($4, 'infinity'::timestamptz)
-  AND CASE WHEN $5 = 'publish' THEN u.successor IS NULL ELSE e.reverts IS NULL END
+  AND CASE WHEN $5 THEN e.reverts IS NULL ELSE u.successor IS NULL END
+  AND (e.reverts IS NULL OR $7 = 'publish')
   AND ($6::bigint[] IS NULL OR u.entry = ANY ($6))
 
 -- name: unseen
