@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headgate.model.dataset import Dataset
     from headgate.model.envelope import Envelope
     from headgate.model.facts import Check
+    from headgate.model.lookup import Lookup
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.secret import env, file
     from headgate.model.validation.json_schema import JsonSchema
@@ -47,6 +48,7 @@ _HOMES = {
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
     "JsonSchema": "headgate.model.validation.json_schema",
+    "Lookup": "headgate.model.lookup",
     "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
@@ -79,6 +81,7 @@ __all__ = [
     "HeadgateError",
     "Http",
     "JsonSchema",
+    "Lookup",
     "Manifest",
     "Object",
     "Permanent",

@@ -192,7 +192,7 @@ async def test_a_changed_parameter_is_named(world: World) -> None:
         await place.verify()
     report = await place.verify(accepted=["params"])
     assert blames(report) == {("rows reading", "params")}
-    assert 'such as ["a1"]' in report.divergences[1].text
+    assert report.divergences[1].text.endswith('such as ["a1"]')
 
 
 async def test_a_changed_input_is_named(world: World) -> None:

@@ -49,6 +49,13 @@ class _Replays(Group):
         return super().resolve_command(ctx, args)
 
 
+class _Start(Command):
+    """The file is the command's own name: its usage does not say it twice."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        return [piece for piece in super().collect_usage_pieces(ctx) if piece != START]
+
+
 @click.group(cls=_Replays)
 def replay() -> None:
     """Run what was published in a window of event time again.
@@ -110,7 +117,7 @@ def _aspects(ctx: click.Context, param: click.Parameter, value: str | None) -> t
     return said
 
 
-@replay.command(START, cls=Command)
+@replay.command(START, cls=_Start)
 @click.argument("target", metavar="FILE.py")
 @click.argument("pipeline", metavar="[PIPELINE]", required=False)
 @click.option("--from", "start", metavar="TIME", callback=_moment, help="Event time: from here on.")

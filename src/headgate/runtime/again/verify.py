@@ -43,6 +43,11 @@ _IMPURE = {
     "process": "starts a program",
 }
 _CHANCE = {**_IMPURE, "listing": "lists a folder"}
+_DIFFERENCE = {
+    "other": "rows that differ",
+    "new": "rows that are new",
+    "gone": "rows that are gone",
+}
 FREE_SQL = "free SQL ({0}): what it did is not comparable"
 OLDER_ROWS = "rows of older versions: only counted, since newer ones have replaced them"
 OVERWRITTEN = "rows that a newer event of another object has overwritten"
@@ -217,12 +222,11 @@ class _Verification:
         if differing and await self._replaced(row["entry"]):
             report.apart[OLDER_ROWS] += 1
             return []
-        words = {"other": "are others", "new": "are new", "gone": "are gone"}
         return [
             _divergence(
                 row,
                 f"rows {label}",
-                f"{d.rows} rows of {label} {words[d.what]}, such as {d.first}",
+                f"{_DIFFERENCE[d.what]} in {label}: {d.rows}, such as {d.first}",
                 blame,
             )
             for d in differing
