@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from headgate.model.dataset import Dataset
     from headgate.model.envelope import Envelope
     from headgate.model.facts import Check
+    from headgate.model.lookup import Lookup
     from headgate.model.object import Artifact, BlockingTransaction, Object, Run, Transaction
     from headgate.model.secret import env, file
     from headgate.model.validation.json_schema import JsonSchema
@@ -65,6 +66,7 @@ _HOMES = {
     "Http": "headgate.sources.http",
     "InProgress": "headgate.errors",
     "JsonSchema": "headgate.model.validation.json_schema",
+    "Lookup": "headgate.model.lookup",
     "Manifest": "headgate.sources.manifest",
     "Object": "headgate.model.object",
     "Permanent": "headgate.errors",
@@ -105,6 +107,7 @@ __all__ = [
     "Http",
     "InProgress",
     "JsonSchema",
+    "Lookup",
     "Manifest",
     "Object",
     "Permanent",

@@ -98,6 +98,7 @@ class Path:
             db,
             asyncio.get_running_loop(),
             threading.get_ident(),
+            at.lookups,
         )
         self._effect_key = EffectKey(
             pipeline=declared.name, version=declared.version, params=declared.params_digest
@@ -186,6 +187,10 @@ class Path:
             gone = claim.removed and claim.reverts is None
             attempt.retired = gone and self.declared.removed == "retire"
             attempt.publish(self._effect_key)
+        if attempt.claim.replays is not None:
+            attempt.note("replays", attempt.claim.replays)
+        if attempt.run.seeded:
+            attempt.note("seed", attempt.run.seed)
         attempt.verdict = verdict
         if isinstance(verdict, Skipped) and attempt.claim.head is not None:
             attempt.note("head", attempt.claim.head.entry)  # what it was compared with
@@ -195,6 +200,8 @@ class Path:
         head = claim.head
         if claim.reverts is not None:
             return self._gate_of_revert(claim)
+        if claim.replays is not None:
+            return self._gate_of_replay(claim)
         if head is not None and not is_newer(
             claim.sequence, claim.stood_at, claim.id, head.sequence, head.event_time, head.seen
         ):
@@ -211,13 +218,23 @@ class Path:
         """It takes back what readers see, and nothing that came since."""
         if claim.head is None or claim.head.entry != claim.reverts:
             return Skipped("stale")
+        self._can_take_back()
+        return FINALIZED if claim.removed else None
+
+    def _gate_of_replay(self, claim: Claim) -> Verdict | None:
+        """It supersedes what it replays, while readers see that. A newer head stays."""
+        if claim.head is None or claim.head.entry != claim.replays:
+            return Skipped("superseded")
+        self._can_take_back()
+        return None
+
+    def _can_take_back(self) -> None:
         for step in self.declared.applies:
             if step.undo is None:
                 raise errors.EffectRefused(
                     f"what {step.step.name} did cannot be taken back: it has no undo",
                     hint="say apply(undo=…), then: headgate quarantine release ENTRY --because ...",
                 )
-        return FINALIZED if claim.removed else None
 
     def _fetch(self, attempt: Attempt) -> None:
         """Copy the bytes to where nobody changes them, and learn their digest on the way."""
@@ -246,9 +263,9 @@ class Path:
         )
 
     def _bytes(self, claim: Claim) -> Iterable[bytes | memoryview]:
-        """The object's bytes: from its source, or from the store for what is brought back."""
-        if claim.reverts is not None:
-            with self._store.open(restored_content(claim.envelope())) as kept:
+        """The object's bytes: from its source, or from the store for what was kept of it."""
+        if (content := _kept_content(claim)) is not None:
+            with self._store.open(content) as kept:
                 yield from iter(partial(kept.read, COPY_BYTES), b"")
             return
         source = next((s for s in self.declared.sources if s.owns(claim.uri)), None)
@@ -259,8 +276,8 @@ class Path:
     def _digest(self, attempt: Attempt) -> Verdict | None:
         """Are these bytes new? Whatever the hint said, only they can tell."""
         head = attempt.claim.head
-        if attempt.claim.reverts is not None:
-            if attempt.content != (wanted := restored_content(attempt.claim.envelope())):
+        if (wanted := _kept_content(attempt.claim)) is not None:
+            if attempt.content != wanted:
                 raise errors.Permanent(f"the bytes kept as sha256:{wanted.hex()} are others by now")
             return None
         if head is not None and not head.removed and head.content == attempt.content:
@@ -392,6 +409,15 @@ class Path:
             slowed=self.slowed,
         )
         return replace(verdict, error=self._masker.text(verdict.error)[:ERROR_CHARACTERS])
+
+
+def _kept_content(claim: Claim) -> bytes | None:
+    """The digest of the bytes that this change is about, where its source is not asked."""
+    if claim.reverts is not None:
+        return restored_content(claim.envelope())
+    if claim.replays is not None and claim.head is not None:
+        return claim.head.content
+    return None
 
 
 def _located(obj: Object, envelope: Envelope, attempt: Attempt) -> list[Located]:

@@ -199,7 +199,7 @@ def run_manifest(facts: Facts) -> RunManifest:
         "config_digest": _sha256(facts.declared.policy_digest),
         "config": facts.declared.policy,
         "environment": names.environment(facts),
-        "seeds": {},
+        "seeds": {} if facts.seed is None else {"run": facts.seed},
         "model_versions": {},
     }
 

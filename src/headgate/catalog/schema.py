@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from headgate.model.delta import Operation
+from headgate.model.frozen import FrozenManifest
 from headgate.model.schema import DIALECT, as_files, write
 
 from .facets import CORE, OURS, title_of, url_of
@@ -153,6 +154,7 @@ class SourceFacet(TypedDict):
 
 DOCUMENTS: dict[str, tuple[Any, str]] = {
     "delta-manifest-v1.schema.json": (DeltaManifest, "Delta manifest, version 1"),
+    "frozen-manifest-v1.schema.json": (FrozenManifest, "Frozen manifest of a replay, version 1"),
     "io-manifest-v1.schema.json": (IoManifest, "Inputs and outputs of a run, version 1"),
     "qa-v1.schema.json": (Qa, "Checks of a run, version 1"),
     "run-manifest-v1.schema.json": (RunManifest, "Run manifest, version 1"),

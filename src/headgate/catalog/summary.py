@@ -43,6 +43,7 @@ def _headline(facts: Facts) -> str:
         "retire": "retired the object in",
         "remove": "removed the object in",
         "revert": "took a publication back in",
+        "replay": "ran a publication again in",
     }[delta.operation(facts)]
     return f"{facts.pipeline}: run {facts.run} {did} version {version.number}"
 
@@ -61,6 +62,8 @@ def _came(facts: Facts) -> Iterator[str]:
         yield f"- Version hint: {code(hint)} ({envelope.strength})"
     if facts.content is not None and envelope.kind != "removed":
         yield f"- Its bytes: `sha256:{facts.content}`{_size(_input_size(facts))}"
+    if facts.replays is not None:
+        yield f"- A replay of publication {facts.replays}"
     if facts.reverts is not None:
         what = "Runs the change of" if facts.reverts == facts.restores else "A revert of"
         again = " again" if facts.reverts == facts.restores else ""

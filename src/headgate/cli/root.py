@@ -35,6 +35,7 @@ SECTIONS: Sections = {
         "publication": Place(
             "headgate.cli.publication:publication", "What readers see; take it back."
         ),
+        "replay": Place("headgate.cli.replay:replay", "Run the past again; prove or publish it."),
         "quarantine": Place(
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",

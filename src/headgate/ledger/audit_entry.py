@@ -19,6 +19,7 @@ from msgspec import MsgspecError
 
 from headgate.model.entry import DECIDED, DONE, Status, is_path
 from headgate.model.envelope import Envelope
+from headgate.model.frozen import replay_key
 from headgate.model.identity import change_key, fingerprint
 from headgate.pg import Link, Record, queries
 
@@ -168,7 +169,7 @@ def _compare(findings: Findings, row: Record, end: _End) -> None:
 
 async def _keys(link: Link, findings: Findings, first: int, last: int) -> None:
     for row in await link.fetch(Q.envelopes, first, last):
-        id, key, uri, event_time, received_at, sequence, print_, document, data, content = row
+        id, key, uri, event_time, received_at, sequence, print_, document, data, content, *of = row
         try:
             envelope = Envelope.restore(
                 document,
@@ -179,7 +180,7 @@ async def _keys(link: Link, findings: Findings, first: int, last: int) -> None:
                 key=key,
                 data=data,
             )
-            same = change_key(envelope) == key and fingerprint(envelope) == print_
+            same = _key(envelope, *of) == key and fingerprint(envelope) == print_
         except (ValueError, MsgspecError):
             same = False
         if not same:
@@ -190,3 +191,10 @@ async def _keys(link: Link, findings: Findings, first: int, last: int) -> None:
             findings.found(
                 "content_mismatch", "its inline bytes are not what was published", entry=id, uri=uri
             )
+
+
+def _key(envelope: Envelope, replay: int | None, replayed: bytes | None) -> bytes | None:
+    """The key that an entry must have: a replay's is its own, made of the one it replays."""
+    if replay is None:
+        return change_key(envelope)
+    return None if replayed is None else replay_key(replay, replayed)

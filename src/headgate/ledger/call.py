@@ -26,9 +26,14 @@ class Call:
     result: bytes | None
 
 
+def key_of(change_key: bytes, name: str) -> str:
+    """The idempotency key of a step: the same on every attempt."""
+    return hashlib.sha256(b"headgate:call:1\0" + change_key + name.encode()).hexdigest()
+
+
 async def begin(db: Database, entry: int, change_key: bytes, name: str) -> Call:
     """Durable before the call is made."""
-    key = hashlib.sha256(b"headgate:call:1\0" + change_key + name.encode()).digest()
+    key = bytes.fromhex(key_of(change_key, name))
     row = await db.fetchrow(Q.begin, entry, name, key)
     assert row is not None
     reached(Point.BEFORE_CALL)

@@ -45,7 +45,26 @@ async def explain(db: Database, entry: int) -> list[Statement]:
 
 def statements(x: Life) -> Iterator[Statement]:
     """The sentences about one life, in the order in which things happened."""
+    yield from _told(x)
+    yield from _replayed(x)
+    yield from _late(x)
+    yield from _asked(x)
+    yield from _told_again(x)
+    for line in x.lines:
+        yield from _line(x, line)
+    yield from _calls(x)
+    yield from _now(x)
+
+
+def _told(x: Life) -> Iterator[Statement]:
     row = f"entry {x.entry}"
+    if x.replay is not None and x.replay.replays is not None:
+        yield Statement(
+            f"Its key {x.key} is made of replay {x.replay.id} and the key of entry"
+            f" {x.replay.replays}, whose change it is.",
+            (row, f"entry {x.replay.replays}"),
+        )
+        return
     kind, value = x.occurrence
     yield Statement(
         f"Its key {x.key} is made of its uri and {_EVIDENCE[kind].format(value)}.", (row,)
@@ -55,13 +74,21 @@ def statements(x: Life) -> Iterator[Statement]:
         f"received {_at(x.received_at)}.",
         (row,),
     )
-    yield from _late(x)
-    yield from _asked(x)
-    yield from _told_again(x)
-    for line in x.lines:
-        yield from _line(x, line)
-    yield from _calls(x)
-    yield from _now(x)
+
+
+def _replayed(x: Life) -> Iterator[Statement]:
+    r = x.replay
+    if r is None:
+        return
+    what = "brings in an object that was never seen"
+    rows = (f"entry {x.entry}", f"replay {r.id}")
+    if r.replays is not None:
+        what = f"runs publication {r.replays} again, to take its place"
+        rows += (f"publication {r.replays}",)
+    yield Statement(
+        f"Replay {r.id} {what}: asked for by {r.actor} {_at(r.asked_at)}, because: {r.because}.",
+        rows,
+    )
 
 
 def _asked(x: Life) -> Iterator[Statement]:
@@ -183,6 +210,10 @@ def _skipped(x: Life, line: JournalLine, attempt: str, proof: tuple[str, ...]) -
             why = f"its bytes are those of publication {then.entry}, sha256 {then.content}"
         case "unchanged" if x.removed:
             why = "it says that the object is gone, and nothing of it was published"
+        case "superseded" if x.replay is not None:
+            why = (
+                f"publication {x.replay.replays}, which it replays, was no longer what readers saw"
+            )
         case "stale" if x.reverts is not None:
             why = f"publication {x.reverts}, which it takes back, was no longer what readers saw"
         case "stale" if then is not None:

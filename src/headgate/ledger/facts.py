@@ -84,6 +84,8 @@ def _facts(ledger: str, r: Record) -> Facts:
         error_class=doc.get("class"),
         reverts=r["reverts"],
         restores=r["restores"],
+        replays=doc.get("replays"),
+        seed=doc.get("seed"),
         because=r["because"],
         actor=r["actor"],
         late=r["late"],

@@ -30,7 +30,7 @@ STAY = (
 )
 
 
-_HEAD = 21  # where the columns of the head begin in what claim() answers
+_HEAD = 22  # where the columns of the head begin in what claim() answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class Claim:
     document: bytes
     data: bytes | None
     reverts: int | None
+    replays: int | None
     part: int | None
     superseded: bool
 

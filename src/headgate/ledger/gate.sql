@@ -27,7 +27,7 @@ RETURNS TABLE (
     id bigint, fence int, attempts smallint, deaths smallint, alone boolean, subject bigint,
     first_at timestamptz, claimed float8, waited boolean, upstream bigint,
     key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
-    sequence text, envelope bytea, data bytea, reverts bigint, part bigint, superseded boolean,
+    sequence text, envelope bytea, data bytea, reverts bigint, replays bigint, part bigint, superseded boolean,
     head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
     head_sequence text, head_event_time timestamptz, head_seen bigint, head_artifacts text)
 LANGUAGE plpgsql AS $$
@@ -146,7 +146,8 @@ BEGIN
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            nullif(t.first_at, now_at), epoch, t.due_at IS NOT NULL, t.upstream,
-           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, e.reverts, t.part,
+           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, e.reverts,
+           e.replays, t.part,
            held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
                AND headgate.superseded(t.subject, e.id, e.uri, e.sequence,
                    headgate.stood_at(e.sequence, e.event_time, e.received_at)),

@@ -21,6 +21,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key, fingerprint
+from headgate.model.lookup import Lookup
 from headgate.model.ports import Known, Noticed
 from headgate.model.watermark import EventTime
 from headgate.pg import Database, Link, queries
@@ -67,6 +68,7 @@ class Registered:
     store: int
     partition: Callable[[Envelope], str] | None = None
     event_time: EventTime | None = None
+    lookups: Mapping[str, Lookup] = field(default_factory=dict[str, Lookup])
 
     @property
     def holds(self) -> bool:

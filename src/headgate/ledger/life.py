@@ -111,6 +111,17 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class Replay:
+    """The replay that admitted an entry. `replays` is the publication that is run again, if any."""
+
+    id: int
+    replays: int | None
+    actor: str
+    because: str | None
+    asked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class Life:
     """Everything that is known about one entry. Digests and keys are hex."""
 
@@ -145,6 +156,7 @@ class Life:
     reverts: int | None
     restores: int | None
     late: datetime | None
+    replay: Replay | None
 
 
 async def life(db: Database, entry: int) -> Life | None:
@@ -187,6 +199,7 @@ async def _gather(link: Link, row: Record) -> Life:
         reverts=row["reverts"],
         restores=row["restores"],
         late=row["late"],
+        replay=None if row["replay"] is None else _replay(row),
     )
 
 
@@ -202,6 +215,12 @@ def _occurrence(row: Record) -> tuple[str, str]:
     )
     kind, value = occurrence(envelope)
     return str(kind), str(value)
+
+
+def _replay(r: Record) -> Replay:
+    return Replay(
+        r["replay"], r["replays"], r["replay_actor"], r["replay_because"], r["replay_asked_at"]
+    )
 
 
 def _line(r: Record) -> JournalLine:

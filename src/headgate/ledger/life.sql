@@ -5,10 +5,12 @@ SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
 SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
        s.received_at, s.settled_at, s.due_at, s.worker,
        e.pipeline AS pipeline_id, e.removed, e.sequence, e.envelope, e.data, e.key AS change_key,
-       r.times, r.conflicts, r.last_at, e.reverts, e.restores, e.late
+       r.times, r.conflicts, r.last_at, e.reverts, e.restores, e.late,
+       e.replay, e.replays, a.actor AS replay_actor, a.because AS replay_because, a.asked_at AS replay_asked_at
 FROM headgate.entry_state s
 JOIN headgate.entry e ON e.id = s.entry
 LEFT JOIN headgate.redelivery r ON r.entry = s.entry
+LEFT JOIN headgate.replay a ON a.id = e.replay
 WHERE s.entry = $1
 
 -- name: lines

@@ -106,6 +106,11 @@ async def see(link: Link, heads: Sequence[tuple[int, int]]) -> None:
         await link.executemany(Q.see, sorted(heads))
 
 
+async def stand(link: Link, replays: Sequence[int]) -> None:
+    """These took the place of what they replay: in the order of changes too."""
+    await link.execute(Q.stand, replays)
+
+
 async def with_heads(db: Database, pipeline: int, publications: Sequence[Publication]) -> set[int]:
     """First versions whose uri has a head by now."""
     first = {p.uri: p.entry for p in publications if p.predecessor is None}

@@ -50,6 +50,15 @@ END $$ SET enable_seqscan = off SET enable_mergejoin = off SET plan_cache_mode =
 -- These changes brought the same bytes: the head has seen them.
 UPDATE headgate.publication o SET seen = $2 WHERE o.entry = $1 AND o.successor IS NULL
 
+-- name: stand
+-- A replay is no newer than what it replays: what came between them is not stale by it.
+UPDATE headgate.publication n SET seen = coalesce(o.seen, o.entry)
+FROM unnest($1::bigint[]) AS t(entry)
+CROSS JOIN LATERAL (SELECT x.predecessor FROM headgate.publication x WHERE x.entry = t.entry OFFSET 0) AS x
+CROSS JOIN LATERAL (
+    SELECT y.entry, y.seen FROM headgate.publication y WHERE y.entry = x.predecessor OFFSET 0) AS o
+WHERE n.entry = t.entry
+
 -- name: taken
 -- Which of these uris have a head, whatever a claim saw.
 SELECT uri FROM headgate.publication

@@ -16,6 +16,7 @@ from headgate.model.envelope import Envelope
 from headgate.model.identity import change_key
 from headgate.model.ports import Noticed
 from headgate.model.reconcile import Line, Side
+from headgate.model.watermark import EventTime
 from headgate.pg import Database, Link, Record, driver, queries
 
 from . import inbox
@@ -29,11 +30,16 @@ _COLUMNS = (
 
 
 async def find(
-    db: Database, name: str, partition: Callable[[Envelope], str] | None
+    db: Database,
+    name: str,
+    partition: Callable[[Envelope], str] | None = None,
+    event_time: EventTime | None = None,
 ) -> Registered | None:
     """The pipeline as it was registered last; None when it has never run on this ledger."""
     row = await db.fetchrow(Q.pipeline, name)
-    return None if row is None else Registered(row[0], row["deployment"], row["store"], partition)
+    if row is None:
+        return None
+    return Registered(row[0], row["deployment"], row["store"], partition, event_time)
 
 
 async def newest(db: Database) -> int:

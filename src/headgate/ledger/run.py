@@ -9,11 +9,14 @@ import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from headgate.errors import EffectRefused, Retryable
+from headgate.model.frozen import origin, seed_of
+from headgate.model.lookup import Lookup
 from headgate.model.verdict import describe
 from headgate.pg import Database
 
@@ -104,6 +107,7 @@ class Around:
     db: Database
     loop: asyncio.AbstractEventLoop
     thread: int
+    lookups: Mapping[str, Lookup]
 
 
 class RunNow:
@@ -111,6 +115,7 @@ class RunNow:
 
     is_async = False
     at_work = AtWork()
+    seeded = False  # a handler asked for its seed: the journal says which it was
     _in_apply = False
     _undo: list[tuple[str, str, Callable[..., Any]]] | None = None
 
@@ -146,6 +151,26 @@ class RunNow:
     def params(self) -> Mapping[str, Any]:
         return self._around.params
 
+    @property
+    def seed(self) -> int:
+        self.seeded = True
+        return seed_of(origin(self._claim.envelope())[0])
+
+    @property
+    def now(self) -> datetime:
+        return origin(self._claim.envelope())[1]
+
+    def lookup(self, name: str) -> Lookup:
+        """A declared file (`hg.Run.lookup`)."""
+        found = self._around.lookups.get(name)
+        if found is None:
+            known = ", ".join(sorted(self._around.lookups)) or "none"
+            raise EffectRefused(
+                f"run.lookup({name!r}): pipeline {self.pipeline} declares {known}",
+                hint=f'declare it: hg.Pipeline(…, lookups={{{name!r}: "FILE"}})',
+            )
+        return found
+
     def call(
         self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None
     ) -> Any:
@@ -159,9 +184,9 @@ class RunNow:
             return self._call_async(name, fn, undo)
         db, claim = self._around.db, self._claim
         step = self._wait(call.begin(db, claim.id, claim.key, name))
-        self._remember(name, step.key, undo)
+        self._remember(name, step, undo)
         if step.done:
-            return orjson.loads(step.result)
+            return orjson.loads(step.result or b"null")
         answer = _store(name, _give(fn, step.key))
         self._wait(call.done(db, claim.id, name, answer))
         return orjson.loads(answer)  # as every later attempt will get it
@@ -171,7 +196,7 @@ class RunNow:
     ) -> Any:
         db, claim = self._around.db, self._claim
         step = await call.begin(db, claim.id, claim.key, name)
-        self._remember(name, step.key, undo)
+        self._remember(name, step, undo)
         if step.done:
             return orjson.loads(step.result or b"null")
         value = _give(fn, step.key)
@@ -181,9 +206,10 @@ class RunNow:
         await call.done(db, claim.id, name, answer)
         return orjson.loads(answer)
 
-    def _remember(self, name: str, key: str, undo: Callable[..., Any] | None) -> None:
-        if undo is not None:
-            self._undo = [*(self._undo or ()), (name, key, undo)]
+    def _remember(self, name: str, step: call.Call, undo: Callable[..., Any] | None) -> None:
+        # What a replay found done is its original's: that is still published.
+        if undo is not None and (not step.done or step.key == call.key_of(self._claim.key, name)):
+            self._undo = [*(self._undo or ()), (name, step.key, undo)]
 
     async def undo_calls(self) -> list[tuple[str, Exception | None]]:
         """Take back the calls of a quarantined entry, the last one first; which ones refused."""

@@ -173,6 +173,8 @@ class Settler:
             lines = [s.line(at.deployment, fenced=s.lost) for s in batch]
             if raced := await seal(link, at.pipeline, lines, publishing):
                 raise _Raced(raced)
+            if again := [s.claim.id for s in ready if s.claim.replays is not None]:
+                await publication.stand(link, again)
             reached(Point.BEFORE_FAIL if failing else Point.BEFORE_FINALIZE)
         reached(Point.AFTER_FAIL if failing else Point.AFTER_FINALIZE)
 

@@ -16,7 +16,7 @@ from headgate.errors import UsageError
 from .facts import Facts, File, Version
 from .mask import mask_uri
 
-Operation = Literal["publish", "retire", "remove", "revert"]
+Operation = Literal["publish", "retire", "remove", "revert", "replay"]
 SCHEMA = "delta-manifest-v1"
 
 
@@ -78,6 +78,8 @@ def operation(facts: Facts) -> Operation:
     version = facts.version
     if facts.reverts is not None:
         return "revert"
+    if facts.replays is not None:
+        return "replay"
     if version is not None and version.removed:
         return "retire" if version.retired else "remove"
     return "publish"

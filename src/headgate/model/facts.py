@@ -196,6 +196,8 @@ class Facts:
     error_class: str | None = None
     reverts: int | None = None  # the publication that this one takes back …
     restores: int | None = None  # … and the one whose state it brings back; None: nothing was there
+    replays: int | None = None  # the publication that was run again
+    seed: int | None = None  # of chance, where a handler asked for it
     because: str | None = None
     actor: str | None = None
     late: datetime | None = None  # the watermark that had passed it when it was admitted

@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, Protocol
 from headgate.errors import SchemaError
 
 from .envelope import Envelope
+from .lookup import Lookup
 
 Content = bytes | str | Path | BinaryIO
 
@@ -121,7 +122,11 @@ class Artifact:
 
 
 class Run(Protocol):
-    """One attempt at one entry."""
+    """One attempt at one entry.
+
+    `seed` and `now` are frozen: a retry and a replay get the same. `now` is when the change was
+    received.
+    """
 
     id: str
     entry: int
@@ -130,6 +135,12 @@ class Run(Protocol):
     pipeline: str
     version: str
     params: Mapping[str, Any]
+    seed: int
+    now: datetime
+
+    def lookup(self, name: str) -> Lookup:
+        """A file that the pipeline declares (`lookups=`), as it was when the worker started."""
+        ...
 
     def call(
         self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, TypeVar, cast, overload
 
 from headgate.errors import PipelineError
 
@@ -51,6 +51,7 @@ class Pipeline:
     store: str = "lake/"
     version: str = "1"
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    lookups: Mapping[str, str | Path] = field(default_factory=dict[str, "str | Path"])
     retry: RetryPlan | None = None  # None: by what triggers each entry
     removed: Removed = "keep"
     dataset: Dataset | str | None = None  # with one, what is published is catalogued
@@ -101,6 +102,9 @@ class Pipeline:
             yield "sources", self.sources, "sources is a list, as in sources=[hg.Directory(...)]"
         if not isinstance(_unsure(self.params), Mapping):
             yield "params", self.params, 'params is a mapping, as in params={"limit": 3}'
+        if not _are_files(_unsure(self.lookups)):
+            right = 'lookups are files by name, as in lookups={"stations": "stations.csv"}'
+            yield "lookups", self.lookups, right
         if not isinstance(_unsure(self.retry), RetryPlan | None):
             yield "retry", self.retry, "retry is an hg.RetryPlan"
         if self.removed not in ("keep", "retire", "remove"):
@@ -382,6 +386,16 @@ class Pipeline:
             "collection": self.collection,
             "item": None if self.item_step is None else self.item_step.step.name,
         }
+
+
+def _are_files(given: object) -> bool:
+    if not isinstance(given, Mapping):
+        return False
+    named = cast("Mapping[object, object]", given)
+    return all(
+        isinstance(name, str) and is_name(name) and isinstance(path, str | Path) and path != ""
+        for name, path in named.items()
+    )
 
 
 def _unsure(value: object) -> object:

@@ -17,6 +17,7 @@ import orjson
 
 from .envelope import REVERT, Envelope
 from .facts import Facts, File
+from .frozen import ORIGIN_KEY, ORIGIN_NOW, origin
 
 CONTENT = "restored_content"
 ARTIFACTS = "restored_artifacts"
@@ -47,6 +48,8 @@ def envelope(
         metadata[AGAIN] = True
     elif restored is not None:
         metadata["restores"] = restored.entry
+        key, now = origin(restored.envelope)
+        metadata |= {ORIGIN_KEY: key.hex(), ORIGIN_NOW: now.isoformat()}
     if version is not None and not gone:
         metadata[CONTENT] = version.content
         if version.artifacts and not again:

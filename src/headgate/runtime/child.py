@@ -33,6 +33,7 @@ from .load import load
 from .loop import run
 from .marker import Marker
 from .project import Projector
+from .replays import pins_of
 from .work import Worker
 
 SIGNALS_EVERY_SECONDS = 0.5
@@ -94,6 +95,7 @@ class Child:
                 "sources": len(p.sources),
                 "pushed": any(isinstance(s, Pushed) for s in p.sources),
                 "catalogued": p.collection is not None,
+                "pins": pins_of(p).digest.hex(),
             }
             for p in pipelines
         ]

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Collection, Sequence
 
 from headgate.errors import LedgerUnavailable
-from headgate.ledger import gate, redrive
+from headgate.ledger import gate, redrive, replay
 from headgate.ledger import worker as workers
 from headgate.model.pipeline import Pipeline
 from headgate.net.guard import Guard, install
@@ -47,7 +47,7 @@ async def run(
         if until_idle:
             ours = {path.declared.name for path in opened}
             waiting = asyncio.create_task(
-                _until_idle(db, ours, hearing, tuning, catalogued, projector)
+                _until_idle(db, ours, hearing, tuning, catalogued, projector, worker.pinned)
             )
             beside.append(waiting)
             await asyncio.wait({working, *beside}, return_when=asyncio.FIRST_COMPLETED)
@@ -87,6 +87,7 @@ async def _until_idle(
     tuning: Tuning,
     catalogued: Collection[str],
     projector: Projector,
+    pinned: Collection[bytes],
 ) -> list[gate.Resting]:
     patience = Patience(tuning.max_wait_seconds)
     while True:
@@ -95,9 +96,11 @@ async def _until_idle(
         failing = next((h.quiet.failing for h in hearing if h.quiet.failing), None)
         behind = False
         try:
+            replays = await replay.left(db, pinned)
             left = await gate.resting(db, tuning.max_wait_seconds)
             busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
             busy = busy or await redrive.is_busy(db, ours)
+            busy = busy or any(replays.get(name) for name in ours)
             if quiet and not busy:
                 behind = await is_behind(db, catalogued)
                 failing = projector.failing

@@ -123,7 +123,7 @@ async def reconcile(
     sources = listable(pipeline)
     others = [source for source in pipeline.sources if not isinstance(source, Listable)]
     result = Reconciled(pipeline, sources, [source.name for source in others])
-    to = await ledger.find(db, pipeline.name, None)
+    to = await ledger.find(db, pipeline.name)
     since = await ledger.newest(db)
     spool = await asyncio.to_thread(_list, sources, datetime.now(UTC), progress)
     names = [source.name for source in sources]
@@ -147,7 +147,7 @@ async def fix(
     Killed in the middle, run it all again: what was admitted is known by then.
     """
     pipeline = result.pipeline
-    to = await ledger.find(db, pipeline.name, pipeline.partition_of)
+    to = await ledger.find(db, pipeline.name, pipeline.partition_of, pipeline.event_time)
     if to is None:
         raise UsageError(
             f"pipeline {pipeline.name} has never run on this ledger: there is nobody to admit to",

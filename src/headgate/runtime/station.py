@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 from headgate._version import __version__
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
 from headgate.ledger.pace import Pace
+from headgate.model.lookup import Lookup
 from headgate.model.pipeline import Pipeline
 from headgate.pg import Database
 from headgate.pipeline import Path
 from headgate.stores import open_store
 
+from . import lookups
 from .tuning import Tuning
 
 
@@ -29,21 +34,33 @@ def environment() -> dict[str, str]:
     return {"headgate": __version__, "python": platform.python_version()}
 
 
+def declaration(pipeline: Pipeline, found: Mapping[str, Lookup]) -> dict[str, Any]:
+    """What the ledger keeps of a pipeline, with the lookups that were found."""
+    kept = {n: {"digest": one.digest, "size": one.size} for n, one in found.items()}
+    named = {"lookups": kept} if kept else {}
+    return {**pipeline.declared(), **named, "environment": environment()}
+
+
 async def register(db: Database, pipeline: Pipeline) -> Registered:
-    """Make a pipeline known as it is declared now."""
-    return await inbox.register(
+    """Make a pipeline known as it is declared now, with its lookups as they are now."""
+    store = open_store(pipeline.store)
+    found: Mapping[str, Lookup] = {}
+    if pipeline.lookups:
+        found = await asyncio.to_thread(lookups.keep, pipeline.lookups, store)
+    at = await inbox.register(
         db,
         name=pipeline.name,
-        store=open_store(pipeline.store).uri,
+        store=store.uri,
         version=pipeline.version,
         code=pipeline.code_digest(),
         params=pipeline.params_digest,
-        declared={**pipeline.declared(), "environment": environment()},
+        declared=declaration(pipeline, found),
         pace=Pace(pipeline.per_partition, pipeline.coalesce_seconds, pipeline.retries_per_second),
         partition=pipeline.partition_of,
         event_time=pipeline.event_time,
         streams=pipeline.streams,
     )
+    return replace(at, lookups=found) if found else at
 
 
 async def paths(db: Database, pipelines: Sequence[Pipeline], tuning: Tuning) -> list[Path]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from headgate.errors import ConfigError, LedgerRefused, LedgerUnavailable, PipelineError, UsageError
-from headgate.ledger import gate, redrive
+from headgate.ledger import gate, redrive, replay
 from headgate.ledger import worker as workers
 from headgate.model.signal import OUTAGE, emit, listen
 from headgate.pg import Database
@@ -51,6 +51,7 @@ class Known:
     sources: int
     pushed: bool
     catalogued: bool
+    pins: str
 
 
 async def up(
@@ -300,14 +301,17 @@ class Supervisor:
     async def _idle(self) -> list[gate.Resting]:
         # A ledger may hold other pipelines too: their work is shown, and left to their own `up`.
         ours = {p.name for p in self._pipelines}
+        pinned = [bytes.fromhex(p.pins) for p in self._pipelines]
         patience = Patience(self._tuning.max_wait_seconds)
         while True:
             # In this order: what a source admits after it said so would show in the ledger.
             quiet, failing, behind = self._quiet, self._failing, False
             try:
+                replays = await replay.left(self._db, pinned)
                 left = await gate.resting(self._db, self._tuning.max_wait_seconds)
                 busy = any(r.ready or r.leased or r.soon for r in left if r.pipeline in ours)
                 busy = busy or await redrive.is_busy(self._db, ours)
+                busy = busy or any(replays.get(name) for name in ours)
                 if quiet and not busy:
                     behind = await project.is_behind(self._db, self._brood.catalogued)
                     failing = self._lag

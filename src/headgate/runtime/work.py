@@ -20,6 +20,7 @@ from headgate.pipeline import Path
 
 from .lane import Lane, slots
 from .marker import Marker
+from .replays import Replays
 from .tuning import Tuning
 
 ALONE_CHECK_SECONDS = 1.0
@@ -52,6 +53,7 @@ class Worker:
             Lane(path, db, tuning, marker, n * slots(tuning), self._wake.set)
             for n, path in enumerate(paths)
         ]
+        self._replays = [Replays(db, lane, tuning.batch_max) for lane in self._lanes]
         self._alone_at = 0.0
         self._budgets_at = 0.0
         self._clearing = False
@@ -66,6 +68,11 @@ class Worker:
         """Entries between their claim and the end of their attempt."""
         return sum(lane.in_flight for lane in self._lanes)
 
+    @property
+    def pinned(self) -> list[bytes]:
+        """What its pipelines depend on: which replays it may go on with."""
+        return [replays.pins for replays in self._replays]
+
     async def run(self) -> bool:
         """Work until stopped; False when handlers did not finish in time."""
         await self._patiently(self._register)
@@ -77,6 +84,8 @@ class Worker:
         clean = all(
             await asyncio.gather(*(lane.drain(self._tuning.drain_seconds) for lane in self._lanes))
         )
+        for replays in self._replays:
+            replays.close()
         for lane in self._lanes:
             lane.close()
         # Also what did not finish in time: this process ends now, and nobody may be left to do it.
@@ -89,6 +98,8 @@ class Worker:
             self._wake.clear()  # before we look: what is admitted while we do wakes us again
             try:
                 claimed = await self._claim()
+                for replays in self._replays:
+                    await replays.feed()
             except Fenced:
                 await self._patiently(self._register)
                 continue

@@ -81,9 +81,9 @@ class Manifest:
         changes: list[Noticed] = []
         for uri, row in rows.items():
             before = known.get(uri)
-            hint, strength = _hint(row)
-            if before is None or before.removed or before.hint != hint:
-                changes.append(_created(uri, row, hint, strength, before, now))
+            change = listed(uri, row, before, now)
+            if before is None or before.removed or before.hint != change.hint:
+                changes.append(change)
         changes.sort(key=lambda change: (change.event_time, change.uri))
         changes += [
             Noticed(uri, "removed", known[uri].hint, "weak", now, known[uri].generation)
@@ -101,8 +101,7 @@ class Manifest:
                     raise NotAListing(
                         f"{unit} {row.place:,} names an object a second time, in another version"
                     )
-                hint, strength = _hint(row)
-                yield Shown(_created(uri, row, hint, strength, None, now))
+                yield Shown(listed(uri, row, None, now))
 
     def covers(self, uri: str) -> bool | None:
         """May the manifest name it? Whether it does, only the manifest says."""
@@ -220,9 +219,9 @@ def _hint(row: Row) -> tuple[str, Strength]:
     return f"listed: {size}", "weak" if row.size is not None else "none"
 
 
-def _created(
-    uri: str, row: Row, hint: str, strength: Strength, before: Known | None, now: datetime
-) -> Noticed:
+def listed(uri: str, row: Row, before: Known | None, now: datetime) -> Noticed:
+    """An object of a manifest as something that was noticed."""
+    hint, strength = _hint(row)
     return Noticed(
         uri=uri,
         kind="created",

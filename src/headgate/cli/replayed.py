@@ -1,0 +1,225 @@
+"""How replays look: what was frozen, how far one is, and what a verification found."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from headgate.errors import UsageError
+
+from . import show
+from .ledger import opened
+
+if TYPE_CHECKING:
+    from headgate.ledger.replay import Frozen
+    from headgate.pg import Database
+    from headgate.runtime.again.report import Report
+    from headgate.settings import Settings
+
+Told = Callable[[int, int], None]
+EVERY_SECONDS = 0.5
+SHOWN = 20
+
+
+def frozen(made: Frozen, *, dry_run: bool) -> None:
+    """What a replay is about."""
+    manifest = made.manifest
+    window = manifest["window"]
+    start, end = window["start"] or "the beginning", window["end"] or "now"
+    verifies = manifest["mode"] == "verify"
+    name = "replay" if dry_run or not made.id else f"replay {made.id}"
+    what = "verifies" if verifies else "publishes anew"
+    click.echo(f"{name} {what} {show.many(made.inputs, 'input')} of {manifest['pipeline']}")
+    click.echo(f"window [{start}, {end}), inputs {manifest['inputs']['digest'][:19]}…")
+    _changed(manifest)
+    if dry_run:
+        show.note("Nothing was changed.")
+    elif not verifies:
+        show.note("A running `headgate up` does it when live work leaves room.")
+        show.hints(f"headgate replay show {made.id} --follow")
+
+
+def _changed(manifest: Mapping[str, Any]) -> None:
+    for one in manifest["changed"]:
+        name = f"{one['aspect']} {one['name']}".strip()
+        was = ", ".join(dict.fromkeys(w[:12] or "none" for w in one["was"]))
+        click.echo(
+            f"changed: {name} is {one['now'][:12] or 'none'}, and was {was}"
+            f" for {show.many(one['publications'], 'publication')}"
+        )
+
+
+def report(found: Report) -> None:
+    """What a verification found, the worst first."""
+    _report(found.plain())
+
+
+def _report(found: Mapping[str, Any]) -> None:
+    for one in found["divergences"][:SHOWN]:
+        show.out("", show.text(f"publication {one['publication']}: {one['what']}", "red"))
+        show.out(show.indented(show.text(one["text"])))
+        show.out(show.indented(show.text(show.near(one["uri"]), "dim")))
+        show.out(show.indented(show.text(f"because of: {one['blame']}")))
+    if (more := len(found["divergences"]) - SHOWN) > 0:
+        show.out(show.text(f"… and {more:,} more (--json lists them)"))
+    if found["blamed"]:
+        show.out("", show.heading("because of"))
+        for blame, times in sorted(found["blamed"].items(), key=lambda one: -one[1])[:SHOWN]:
+            show.out(show.indented(show.text(f"{times:,} × {blame}")))
+    for line in found["impure"]:
+        show.out(show.text(f"not pure: {line}", "red"))
+    if found["impure"]:
+        show.note("hint: a check may depend on the object only; handlers have run.now, run.seed.")
+    for why, times in found["apart"].items():
+        if times:
+            show.out(show.text(f"not compared: {why} ({times:,})", "yellow"))
+    said = f"{found['same']:,} of {found['inputs']:,} inputs came out the same"
+    said += f" ({show.many(found['outputs'], 'output')} compared)"
+    good = not found["diverged"] and not found["impure"]
+    show.out("", show.text(said, "green" if good else "red"))
+
+
+def document(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A replay for programs."""
+    import json
+
+    told = {name: row[name] for name in row if name not in ("manifest", "report", "pins")}
+    told["manifest"] = json.loads(row["manifest"])
+    told["report"] = None if row["report"] is None else json.loads(row["report"])
+    return {**told, **_pace(row)}
+
+
+def _pace(row: Mapping[str, Any]) -> dict[str, Any]:
+    """How fast it goes, and when it will be done at that."""
+    passed = (row["moved_at"] - row["asked_at"]).total_seconds()
+    rate = row["done"] / passed if row["done"] and passed > 0 else None
+    left = row["inputs"] - row["done"]
+    eta = left / rate if rate and row["state"] == "running" else None
+    return {"per_second_so_far": rate, "eta_seconds": eta}
+
+
+def listed(found: Sequence[Mapping[str, Any]]) -> None:
+    """A table of replays."""
+    if not found:
+        click.echo("Nothing was replayed.")
+        return
+    columns = ("replay", "pipeline", "mode", "state", "done", "of", "asked", "by", "because")
+    rows = [
+        (
+            r["id"],
+            r["pipeline"],
+            r["mode"],
+            r["state"],
+            f"{r['done']:,}",
+            f"{r['inputs']:,}",
+            show.ago(r["asked_at"]),
+            r["actor"],
+            r["because"],
+        )
+        for r in found
+    ]
+    show.out(show.table(columns, rows, right=("replay", "done", "of")))
+    show.hints(f"headgate replay show {found[0]['id']}")
+
+
+def shown(told: Mapping[str, Any]) -> None:
+    """One replay."""
+    window = told["manifest"]["window"]
+    eta = told["eta_seconds"]
+    show.out(show.heading(f"replay {told['id']} of {told['pipeline']}: {told['state']}"))
+    show.out(
+        show.facts(
+            [
+                ("mode", told["mode"]),
+                ("window", f"[{window['start'] or '…'}, {window['end'] or '…'})"),
+                ("asked", f"{show.moment(told['asked_at'])}, by {told['actor']}"),
+                ("because", told["because"]),
+                ("done", f"{told['done']:,} of {told['inputs']:,} inputs"),
+                ("left", None if eta is None else f"about {show.span(eta)}"),
+                ("rate", None if told["per_second"] is None else f"{told['per_second']:g}/s"),
+                ("waits", told["waits"]),
+            ]
+        )
+    )
+    _changed(told["manifest"])
+    for fate in told["entries"]:
+        why = f" ({fate['reason']})" if fate["reason"] else ""
+        show.out(show.text(f"{fate['entries']:,} {fate['status']}{why}"))
+    if told["report"] is not None:
+        _report(told["report"])
+    if told["mode"] == "verify" and told["state"] == "running":
+        show.note("It was broken off, or is at it. Run the same command again to go on.")
+
+
+def follow(settings: Settings, id: int, *, stay: bool, manifest: bool) -> dict[str, Any]:
+    """One replay as it is, or as it is when it has ended."""
+    from headgate.runtime.loop import run
+
+    async def go() -> dict[str, Any]:
+        async with opened(settings) as db:
+            with progress("Replaying") if stay else _quietly() as told:
+                while True:
+                    found = await _look(db, id, manifest=manifest)
+                    if not stay or found["state"] != "running":
+                        return found
+                    told(found["done"], found["inputs"])
+                    await asyncio.sleep(EVERY_SECONDS)
+
+    return run(go)
+
+
+async def _look(db: Database, id: int, *, manifest: bool) -> dict[str, Any]:
+    from headgate.ledger.replay import Q, pins_of
+
+    rows = await db.fetch(Q.list, id, 1)
+    if not rows:
+        raise UsageError(f"there is no replay {id}", hint="headgate replay list")
+    row = rows[0]
+    told = document(dict(row))
+    told["entries"] = [dict(r) for r in await db.fetch(Q.fates, id)]
+    deployed = await db.fetchrow(Q.deployed, row["pipeline"])
+    waits = row["state"] == "running" and row["mode"] == "publish" and row["done"] < row["inputs"]
+    other = waits and deployed is not None and pins_of(deployed).digest != row["pins"]
+    told["waits"] = "for the code that it pins: another is deployed now" if other else None
+    if manifest:
+        told["manifest"]["inputs"]["list"] = [
+            {
+                "uri": r["uri"],
+                "publication": r["publication"],
+                "digest": None if r["content"] is None else f"sha256:{r['content']}",
+            }
+            for r in await db.fetch(Q.listed, id)
+        ]
+    return told
+
+
+@contextmanager
+def _quietly() -> Generator[Told]:
+    yield lambda done, inputs: None
+
+
+@contextmanager
+def progress(what: str) -> Generator[Told]:
+    """How far it is and how long it will take, on a terminal; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        with _quietly() as told:
+            yield told
+        return
+    console = show.console(err=True)
+    began: list[tuple[datetime, int]] = []
+    with console.status(f"{what}…") as status:
+
+        def say(done: int, inputs: int) -> None:
+            now = datetime.now(UTC)
+            began[:] = began or [(now, done)]
+            passed, since = (now - began[0][0]).total_seconds(), done - began[0][1]
+            left = f", about {show.span((inputs - done) * passed / since)} left" if since else ""
+            status.update(f"{what}: {done:,} of {inputs:,}{left}")
+
+        yield say

@@ -1,0 +1,1 @@
+"""What was published, made again beside everything, and compared with what readers see."""
