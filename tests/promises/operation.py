@@ -1,4 +1,4 @@
-"""hg.operation and hg.once: work is done once per key, in any code, and its record is its effect's."""
+"""hg.operation and hg.once: work is done once per key, in any code, with its record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import contextlib
 import contextvars
 import pickle
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,10 +23,9 @@ from headgate.model.operation import Named
 
 
 @pytest.fixture(autouse=True)
-def shared_database(world: World, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def shared_database(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Operations of this test are remembered in its world."""
     monkeypatch.setenv("HEADGATE_DATABASE_URL", world.url)
-    yield
 
 
 async def table(world: World) -> None:
@@ -72,11 +71,16 @@ async def test_async_code_has_the_same_block(world: World) -> None:
 async def test_what_raises_after_its_sql_commits_nothing(world: World) -> None:
     """SQL and record go together: an exception takes back both, and the next call runs again."""
     await table(world)
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError), hg.operation("load", key=1) as op:
+
+    def load_and_raise() -> None:
+        with hg.operation("load", key=1) as op:
             op.tx.execute("INSERT INTO sale VALUES ('mon', 1)")
             op.tx.later("INSERT INTO sale VALUES ('mon', 2)")
             raise ZeroDivisionError
+
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            load_and_raise()
     assert await world.count("sale") == 0
     assert await world.rows("SELECT status, attempts, reason FROM headgate.operation") == [
         ("failure", 2, "ZeroDivisionError")
@@ -105,7 +109,10 @@ async def test_once_is_a_decorator_for_plain_and_async_functions(world: World) -
     assert made == ["A", "A!"]
     with pytest.raises(hg.Conflict):
         charge("A", amount=6)
-    assert await world.val("SELECT count(*) FROM headgate.operation_journal WHERE event = 'conflict'") == 1
+    assert (
+        await world.val("SELECT count(*) FROM headgate.operation_journal WHERE event = 'conflict'")
+        == 1
+    )
 
 
 async def test_threads_of_one_process_share_one_execution(world: World) -> None:
@@ -181,7 +188,7 @@ async def test_a_generator_that_is_closed_inside_its_block_commits_nothing(world
     """`close()` on a generator ends the block like an exception does."""
     await table(world)
 
-    def rows() -> Iterator[int]:
+    def rows() -> Generator[int]:
         with hg.operation("load", key=1) as op:
             op.tx.execute("INSERT INTO sale VALUES ('mon', 1)")
             yield 1
@@ -198,23 +205,33 @@ async def test_a_generator_that_is_closed_inside_its_block_commits_nothing(world
 async def test_operations_inside_operations_have_lives_of_their_own(world: World) -> None:
     """The inner one is kept when the outer one fails; one that would wait for itself is refused."""
     await table(world)
-    with pytest.raises(ZeroDivisionError), hg.operation("outer", key=1) as outer:
-        outer.tx.execute("INSERT INTO sale VALUES ('outer', 1)")
-        with hg.operation("inner", key=1) as inner:
-            inner.tx.execute("INSERT INTO sale VALUES ('inner', 1)")
-        with pytest.raises(hg.HeadgateError, match="wait for itself"):
-            hg.operation("outer", key=1).__enter__()
-        raise ZeroDivisionError
+
+    def nested() -> None:
+        with hg.operation("outer", key=1) as outer:
+            outer.tx.execute("INSERT INTO sale VALUES ('outer', 1)")
+            with hg.operation("inner", key=1) as inner:
+                inner.tx.execute("INSERT INTO sale VALUES ('inner', 1)")
+            with pytest.raises(hg.HeadgateError, match="wait for itself"):
+                hg.operation("outer", key=1).__enter__()
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        nested()
     assert await world.table("sale", "day") == [("inner",)]
 
 
 async def test_a_swallowed_sql_error_still_fails_the_operation(world: World) -> None:
     """Postgres has thrown the work away by then: the operation cannot be called done."""
     await table(world)
-    with pytest.raises(Exception, match="nowhere"), hg.operation("load", key=1) as op:
-        op.tx.execute("INSERT INTO sale VALUES ('mon', 1)")
-        with contextlib.suppress(Exception):
-            op.tx.execute("INSERT INTO nowhere VALUES (1)")
+
+    def swallow() -> None:
+        with hg.operation("load", key=1) as op:
+            op.tx.execute("INSERT INTO sale VALUES ('mon', 1)")
+            with contextlib.suppress(Exception):
+                op.tx.execute("INSERT INTO nowhere VALUES (1)")
+
+    with pytest.raises(Exception, match="nowhere"):
+        swallow()
     assert await world.count("sale") == 0
     assert await world.val("SELECT status FROM headgate.operation") == "failure"
 
@@ -397,7 +414,7 @@ def elsewhere(coroutine: Any) -> asyncio.Task[Any]:
 
 
 @contextlib.asynccontextmanager
-async def _apart(op: Any) -> Any:
+async def _apart(op: Any) -> AsyncGenerator[Any]:
     """Enter it as another caller would: outside of the operation that this code is in."""
     entered = await elsewhere(op.__aenter__())
     try:
@@ -458,10 +475,11 @@ def test_a_hundred_and_twenty_thousand_keys_do_not_collide() -> None:
 def test_every_field_makes_another_key(world: World) -> None:
     """All fields of the specification are in the key, and `explain` says which were derived."""
     plain = hg.operation("x", key=1)
-    for change in (
+    changes: tuple[dict[str, Any], ...] = (
         {"key": 2}, {"pipeline": "p"}, {"task": "t"}, {"dataset": "d"}, {"operation": "o"},
         {"version": "2"}, {"checksum_in": "ab"}, {"params": {"a": 1}}, {"period": "2026"},
-    ):  # fmt: skip
+    )  # fmt: skip
+    for change in changes:
         other = hg.operation("x", **{"key": 1, **change})
         assert plain.key != other.key
         given = set(plain.explain()["derived"]) - set(other.explain()["derived"])
@@ -478,7 +496,9 @@ async def test_a_period_is_frozen_while_the_operation_is_unfinished(world: World
         return op.explain()["period"]
 
     today = run(True)
-    await world.db.execute("UPDATE headgate.operation SET period = '2001-01-01', key = $1", key_of("2001-01-01"))
+    await world.db.execute(
+        "UPDATE headgate.operation SET period = '2001-01-01', key = $1", key_of("2001-01-01")
+    )
     assert run(False) == "2001-01-01"
     assert run(False) == today
     assert run(False, at=datetime(2026, 5, 4, 23, tzinfo=UTC)) == "2026-05-04"
@@ -496,16 +516,15 @@ async def test_results_are_json_bytes_or_a_codec_of_your_own(world: World, tmp_p
     """The first caller gets what every later one gets; large results go to a store by digest."""
     pickled = hg.Codec("pickle", pickle.dumps, pickle.loads)
     lake = str(tmp_path / "results")
-    for n, (value, stored, how) in enumerate(
-        [
-            ({"a": (1, 2)}, {"a": [1, 2]}, {}),
-            (None, None, {}),
-            (b"\0\xff", b"\0\xff", {}),
-            ({1, 2}, {1, 2}, {"codec": pickled}),
-            ("x" * 500_000, "x" * 500_000, {"store": lake}),
-            (b"y" * 500_000, b"y" * 500_000, {"store": lake}),
-        ]
-    ):
+    cases: list[tuple[Any, Any, dict[str, Any]]] = [
+        ({"a": (1, 2)}, {"a": [1, 2]}, {}),
+        (None, None, {}),
+        (b"\0\xff", b"\0\xff", {}),
+        ({1, 2}, {1, 2}, {"codec": pickled}),
+        ("x" * 500_000, "x" * 500_000, {"store": lake}),
+        (b"y" * 500_000, b"y" * 500_000, {"store": lake}),
+    ]
+    for n, (value, stored, how) in enumerate(cases):
         for _ in range(2):
             with hg.operation("r", key=n, **how) as op:
                 if not op.done:
@@ -514,7 +533,10 @@ async def test_results_are_json_bytes_or_a_codec_of_your_own(world: World, tmp_p
     with pytest.raises(hg.HeadgateError) as raised, hg.operation("r", key="large") as op:
         op.result = "x" * 500_000
     assert raised.value.reason == "result_too_large"
-    with pytest.raises(hg.HeadgateError, match="cannot be stored"), hg.operation("r", key="s") as op:
+    with (
+        pytest.raises(hg.HeadgateError, match="cannot be stored"),
+        hg.operation("r", key="s") as op,
+    ):
         op.result = {1, 2}
 
 
@@ -526,9 +548,10 @@ async def test_another_payload_is_a_conflict_or_a_warning(world: World) -> None:
         hg.operation("pay", key=1, payload={"amount": 6}).__enter__()
     with hg.operation("pay", key=1, payload={"amount": 6}, conflict="warn") as op:
         assert op.result == 5
-    assert await world.val(
-        "SELECT count(*) FROM headgate.operation_journal WHERE event = 'conflict'"
-    ) == 2
+    assert (
+        await world.val("SELECT count(*) FROM headgate.operation_journal WHERE event = 'conflict'")
+        == 2
+    )
 
 
 async def test_long_work_keeps_its_lease(world: World) -> None:
@@ -537,7 +560,8 @@ async def test_long_work_keeps_its_lease(world: World) -> None:
 
         async def renewed() -> bool:
             return await world.val(
-                "SELECT o.lease_until > o.begun_at + interval '0.5 s' AND l.lease_until = o.lease_until"
+                "SELECT o.lease_until > o.begun_at + interval '0.5 s'"
+                " AND l.lease_until = o.lease_until"
                 " FROM headgate.operation o JOIN headgate.operation_lock l ON l.operation = o.id"
             )
 

@@ -1,4 +1,4 @@
-"""Operations across processes: many callers, kills at every step, stopped callers, forks, poolers."""
+"""Operations across processes: many callers, kills, stopped callers, forks, poolers."""
 
 from __future__ import annotations
 
@@ -202,9 +202,9 @@ async def test_a_kill_at_any_moment_leaves_one_effect(world: World, stage: Stage
     """Its process dies right there. The next call finishes, and nobody can tell."""
     await effects(world)
     died = dict(stage.play("kills()"))
-    assert died == {moment: -9 for moment in Moment}
+    assert died == dict.fromkeys(Moment, -9)
     found = await world.rows("SELECT what, count(*) FROM effect GROUP BY 1")
-    assert dict(found) == {moment: 1 for moment in Moment}
+    assert dict(found) == dict.fromkeys(Moment, 1)
     rings = [line.split()[1:] for line in stage.notes() if line.startswith("ring")]
     for moment in Moment:
         keys = [key for what, key in rings if what == moment]
@@ -228,7 +228,9 @@ async def test_many_processes_share_one_execution(world: World, stage: Stage) ->
 
 
 @pytest.mark.parametrize("kind", ["before_tx", "in_tx", "call"])
-async def test_who_sleeps_through_its_lease_is_fenced(world: World, stage: Stage, kind: str) -> None:
+async def test_who_sleeps_through_its_lease_is_fenced(
+    world: World, stage: Stage, kind: str
+) -> None:
     """A caller is stopped past its lease and resumed: nothing of it is kept."""
     await effects(world)
     stage.play(f"stopped({kind!r})")
@@ -258,17 +260,17 @@ async def test_operations_work_behind_a_transaction_pooler(world: World, stage: 
     await stage.at_rest()
 
 
-async def test_without_a_shared_database_it_is_refused(stage: Stage) -> None:
+def test_without_a_shared_database_it_is_refused(stage: Stage) -> None:
     """A private server on each machine would let work run twice: an operation says so."""
     done = subprocess.run(
         [sys.executable, "-c", "import headgate as hg\nhg.operation('x')"],
         cwd=stage.folder,
-        env={k: v for k, v in os.environ.items() if not k.startswith(("HEADGATE_", "PG", "PYTEST_"))},
+        env={
+            k: v for k, v in os.environ.items() if not k.startswith(("HEADGATE_", "PG", "PYTEST_"))
+        },
         capture_output=True,
         text=True,
     )
     assert done.returncode == 1
     assert "needs a database that all its callers share" in done.stderr
     assert not (stage.folder / ".headgate").exists()
-
-

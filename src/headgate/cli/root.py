@@ -38,6 +38,9 @@ SECTIONS: Sections = {
             "headgate.cli.quarantine:quarantine",
             "List, show, release and discard what was set aside.",
         ),
+        "operation": Place(
+            "headgate.cli.operation:operation", "List, show, explain and reset operations."
+        ),
         "budget": Place("headgate.cli.budget:budget", "Whose attempts fail too often; go on."),
         "store": Place("headgate.cli.store:store", "What stores hold; remove what nothing needs."),
     },

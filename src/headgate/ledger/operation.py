@@ -1,8 +1,8 @@
 """The memory of operations: who may work on a key, what came of it, and what was said about it.
 
-Each take writes a token of its own and raises the fence. Every later write shows both, so a caller that
-slept through its lease changes nothing. Read operation.sql first: the rules are there; this file gives
-them types.
+Each take writes a token of its own and raises the fence. Every later write shows both, so a caller
+that slept through its lease changes nothing. Read operation.sql first: the rules are there; this
+file gives them types.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, Literal, TypeVar, cast
 
 import orjson
 
 from headgate.errors import Fenced
 from headgate.model.operation import Left, Named
+from headgate.model.operation_facts import OperationFacts, OperationLine
+from headgate.model.signal import REWRITES, emit
 from headgate.pg import Database, Link, Record, driver, queries
 
 Q = queries.load(__file__)
@@ -89,8 +90,8 @@ async def take(db: Database, holder: str, asking: Asking) -> Answer:
     """Look at a key, and take it if it is free: one round trip."""
     a = asking
     row = await db.fetchrow(
-        Q.take, a.key, a.lock_key, a.alone, a.payload, a.token, holder, a.lease_seconds, a.dead, a.lenient,
-        _names(a.named), a.named.params_hash, a.base, _parts(a.named),
+        Q.take, a.key, a.lock_key, a.alone, a.payload, a.token, holder, a.lease_seconds, a.dead,
+        a.lenient, _names(a.named), a.named.params_hash, a.base, _parts(a.named),
     )  # fmt: skip
     assert row is not None
     return _answer(row, a.token)
@@ -282,26 +283,42 @@ async def left(db: Database, id: int) -> list[Left]:
     return [Left(r["name"], r["key"].hex(), orjson.loads(r["result"])) for r in reversed(made)]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of an operation's journal."""
+async def facts(db: Database, row: Record) -> OperationFacts:
+    """Everything that is known about an operation that was found."""
+    parts = orjson.loads(row["parts"])
+    same = (
+        "id", "pipeline", "task", "dataset", "operation", "version", "checksum_in", "period",
+        "status", "reason", "attempts", "fence", "holder", "lock_key", "exclusive", "created_at",
+        "begun_at", "updated_at", "lease_until", "codec",
+    )  # fmt: skip
+    digest = row["result_hash"]
+    return OperationFacts(
+        **{name: row[name] for name in same},
+        ledger=str(await db.fetchval(Q.ledger)),
+        key=row["key"].hex(),
+        params_hash=row["params"].hex(),
+        own=parts["key"],
+        derived=parts["derived"],
+        result_hash=None if digest is None else digest.hex(),
+        result_store=row["store"],
+        lines=await lines(db, row["id"]),
+        calls=[
+            {
+                **dict(call),
+                "key": call["key"].hex(),
+                "result": orjson.loads(call["result"] or b"null"),
+            }
+            for call in await db.fetch(Q.calls, row["id"])
+        ],
+    )
 
-    n: int
-    at: datetime
-    fence: int
-    event: str
-    holder: str
-    reason: str | None
-    doc: dict[str, Any]
-    hash: str
 
-
-async def lines(db: Database, id: int) -> list[Line]:
+async def lines(db: Database, id: int) -> list[OperationLine]:
     """The journal of one operation."""
     return [
-        Line(
-            r["n"], r["at"], r["fence"], r["event"], r["holder"], r["reason"], orjson.loads(r["doc"]),
-            r["hash"].hex(),
+        OperationLine(
+            r["n"], r["at"], r["fence"], r["event"], r["holder"], r["reason"],
+            orjson.loads(r["doc"]), r["hash"].hex(),
         )
         for r in await db.fetch(Q.lines, id)
     ]  # fmt: skip
@@ -339,5 +356,8 @@ async def listed(
 
 
 async def reset(db: Database, key: bytes, *, actor: str, because: str, forget: bool) -> str | None:
-    """The next call runs again; who is at it is fenced out. The journal pointer, None if unknown."""
-    return await db.fetchval(Q.reset, key, actor, because, forget)
+    """The next call runs again, who is at it is fenced out: the journal pointer, if it is known."""
+    pointer = await db.fetchval(Q.reset, key, actor, because, forget)
+    if pointer is not None:
+        emit(REWRITES)
+    return pointer

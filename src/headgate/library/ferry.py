@@ -1,7 +1,7 @@
 """Between the caller and the background loop: coroutines go over, answers come back.
 
-Waking a loop costs more than most of what it is woken for. Callers that come while it is awake are taken
-along, and answers for one event loop come back together.
+Waking a loop costs more than most of what it is woken for. Callers that come while it is awake are
+taken along, and answers for one event loop come back together.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ async def wait_async(make: Callable[[], Coroutine[Any, Any, Any]], *, whole: boo
 
 
 class Interrupted(BaseException):
-    """The caller was interrupted while something had to come to its end first; this is how it ended."""
+    """The caller was interrupted, and something had to come to its end first: how that ended."""
 
     def __init__(self, value: Any, error: BaseException | None) -> None:
         super().__init__("interrupted")

@@ -2,9 +2,9 @@
 
 It is opened by the first operation and closed with the process. A forked child opens its own.
 
-An operation needs a ledger that everybody shares: with a private one on each machine, work would run
-once per machine. So without an address it is refused, except where nobody else could be meant: under
-pytest, and in `headgate try`.
+An operation needs a ledger that everybody shares: with a private one on each machine, work would
+run once per machine. So without an address it is refused, except where nobody else could be meant:
+under pytest, and in `headgate try`.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     @hg.once("charge", key="order_id")
     def charge(order_id: str, amount: int) -> dict: ...
 
-The key is made of the arguments that are named, or of what a function of the same arguments gives. The
-other arguments are the payload, as far as they are plain values: the same key with another payload is
-a conflict, and not somebody else's result.
+The key is made of the arguments that are named, or of what a function of the same arguments gives.
+The other arguments are the payload, as far as they are plain values: the same key with another
+payload is a conflict, and not somebody else's result.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ def once(
 ) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Do a function's work once per key; later calls get its stored result.
 
-    `how` is what `hg.operation` takes. A function that has a parameter `op` is given the operation, for
-    `op.tx` and `op.call`; callers leave it out. With `in_progress="skip"` a call returns None while
-    another one is at it.
+    `how` is what `hg.operation` takes. A function that has a parameter `op` is given the
+    operation, for `op.tx` and `op.call`; callers leave it out. With `in_progress="skip"` a call
+    returns None while another one is at it.
     """
 
     def decorate(decorated: Callable[P, R]) -> Callable[P, R]:
@@ -102,7 +102,9 @@ def _chooser(
     """What makes the key (or the payload) out of a call's arguments."""
     if callable(chosen):
         return lambda given: chosen(**given)
-    names = [chosen] if isinstance(chosen, str) else list(chosen if chosen is not None else parameters)
+    names = (
+        [chosen] if isinstance(chosen, str) else list(chosen if chosen is not None else parameters)
+    )
     if unknown := [name for name in names if name not in parameters]:
         raise UsageError(
             f"@hg.once on {called}: {what} names {', '.join(unknown)}, which it does not take",

@@ -6,8 +6,9 @@
         op.tx.execute("INSERT INTO sales …", …)   # committed with the record, or not at all
         op.result = {"rows": 10}
 
-`async with` is the same, with `await op.tx.execute(…)`. Both talk to the ledger over a loop of their own
-in the background, so they work in any thread, inside a running event loop, and after a fork.
+`async with` is the same, with `await op.tx.execute(…)`. Both talk to the ledger over a loop of
+their own in the background, so they work in any thread, inside a running event loop, and after a
+fork.
 """
 
 from __future__ import annotations
@@ -91,9 +92,9 @@ class Operation:
     ) -> Any:
         """Something outside Postgres, once (awaited in `async with`).
 
-        `fn` gets the step's idempotency key if it takes an argument. A step that finished is not made
-        again by a later attempt: its stored answer is returned. If the block raises, steps with an
-        `undo` are taken back, the last one first.
+        `fn` gets the step's idempotency key if it takes an argument. A step that finished is not
+        made again by a later attempt: its stored answer is returned. If the block raises, steps
+        with an `undo` are taken back, the last one first.
         """
         self._require_open(f"op.call({name!r})")
         way = self._life.call(name, fn, undo)
@@ -182,7 +183,7 @@ class Operation:
             if error is None:
                 await _walk_async(way)
             else:
-                # Whoever was cancelled still gives the key back; a second cancellation ends that too.
+                # Who was cancelled still gives the key back; a second cancellation ends that too.
                 await asyncio.shield(_walk_async(way))
 
     def _begin(self, *, is_async: bool) -> None:

@@ -32,13 +32,19 @@ RESULT_BYTES = 256 * 1024
 LEASE_SECONDS = 60.0
 LOCK_TIMEOUT_SECONDS = 10.0
 NAME_CHARACTERS = 200
-_BUCKETS = {"hour": "%Y-%m-%dT%H", "day": "%Y-%m-%d", "week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}
+_BUCKETS = {
+    "hour": "%Y-%m-%dT%H",
+    "day": "%Y-%m-%d",
+    "week": "%G-W%V",
+    "month": "%Y-%m",
+    "year": "%Y",
+}
 _NO_PARAMS = params_digest({})
 _EVERY = re.compile(r"\d+ ?(?:m|h|d|s)")
 
 
 class Moment(StrEnum):
-    """Every place of an operation where its process may die; tests make sure that it does no harm."""
+    """Where a process may die in an operation; tests make sure that it does no harm."""
 
     BEFORE_TAKE = "before:take"
     AFTER_TAKE = "after:take"
@@ -60,8 +66,8 @@ class Moment(StrEnum):
 class Named:
     """Which work it is: the fields of S2 § 3.1, and the caller's own key.
 
-    `bucket` is set when the period is a length of time (`"day"`): which one it is in is then decided
-    when the operation is first seen, and stays.
+    `bucket` is set when the period is a length of time (`"day"`): which one it is in is then
+    decided when the operation is first seen, and stays.
     """
 
     pipeline: str
@@ -80,11 +86,15 @@ class Named:
 
     def key(self) -> bytes:
         """Is this the same work? The effect key of an operation, unique in its ledger (C2)."""
-        return hashlib.sha256(b"headgate:operation:1\0" + canonical(self._parts(self.period))).digest()
+        return hashlib.sha256(
+            b"headgate:operation:1\0" + canonical(self._parts(self.period))
+        ).digest()
 
     def base(self) -> bytes:
         """The same for all periods."""
-        return hashlib.sha256(b"headgate:operation-base:1\0" + canonical(self._parts(None))).digest()
+        return hashlib.sha256(
+            b"headgate:operation-base:1\0" + canonical(self._parts(None))
+        ).digest()
 
     def _parts(self, period: str | None) -> dict[str, str | None]:
         return {
@@ -99,14 +109,18 @@ class Named:
             "key": self.own_hash.hex(),
         }
 
-    def lock(self, key: bytes, scope: Literal["dataset", "key"], shards: int, sovereign: bool) -> int:
-        """The 64-bit lock key: of the dataset and operation, of one of its shards, or of the key."""
+    def lock(
+        self, key: bytes, scope: Literal["dataset", "key"], shards: int, sovereign: bool
+    ) -> int:
+        """The 64-bit lock key: of dataset and operation, of one of their shards, or of the key."""
         if sovereign:
             return _hash64(["dataset", self.dataset])
         if scope == "key":
             return _hash64(["key", key.hex()])
         shard = int.from_bytes(key[:8], "big") % shards
-        return _hash64(["operation", self.dataset, self.operation, *([shard] if shards > 1 else [])])
+        return _hash64(
+            ["operation", self.dataset, self.operation, *([shard] if shards > 1 else [])]
+        )
 
 
 def _hash64(parts: Sequence[str | int]) -> int:
@@ -135,7 +149,11 @@ def named(
         "operation": operation,
         "version": version,
     }
-    whole = {**dict.fromkeys(("pipeline", "task", "dataset"), name), "operation": "run", "version": "1"}
+    whole = {
+        **dict.fromkeys(("pipeline", "task", "dataset"), name),
+        "operation": "run",
+        "version": "1",
+    }
     for what, value in {"name": name, **given}.items():
         if value is not None and not _is_name(value):
             raise UsageError(
@@ -225,11 +243,14 @@ class Manner:
         ):
             if getattr(self, name) not in allowed:
                 raise UsageError(
-                    f"operation: {name} is {getattr(self, name)!r}", hint=f"One of {', '.join(allowed)}."
+                    f"operation: {name} is {getattr(self, name)!r}",
+                    hint=f"One of {', '.join(allowed)}.",
                 )
         for name in ("lease_seconds", "deadline_seconds", "lock_timeout_seconds"):
             if not getattr(self, name) > 0:
-                raise UsageError(f"operation: {name} is {getattr(self, name)}", hint="More than zero.")
+                raise UsageError(
+                    f"operation: {name} is {getattr(self, name)}", hint="More than zero."
+                )
 
     @property
     def plan(self) -> RetryPlan:

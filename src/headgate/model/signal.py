@@ -129,7 +129,6 @@ REWRITES = Signal(
     "kfm_lineage_rewrite_ops_total",
     "counter",
     "Operations reset by a person, so that their lineage is written anew.",
-    _OPERATION,
 )
 OPERATIONS = Signal(
     "headgate_operations_total",
@@ -152,8 +151,8 @@ STARVED = Signal(
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS, RETRIES, DEAD,
     SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED, COLLECTED_BYTES,
-    SCAN_SECONDS, REQUESTS, LAG, REPLAYS, IDEM_HITS, IDEM_MISSES, RETRY_EVENTS, LOCK_FAILURES, REWRITES,
-    OPERATIONS, OPERATION_SECONDS, STARVED,
+    SCAN_SECONDS, REQUESTS, LAG, REPLAYS, IDEM_HITS, IDEM_MISSES, RETRY_EVENTS, LOCK_FAILURES,
+    REWRITES, OPERATIONS, OPERATION_SECONDS, STARVED,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

@@ -1,4 +1,4 @@
-"""The logical operation: key, lease, conditions, work, journal, in any code and without the runtime.
+"""The logical operation: key, lease, conditions, work, journal, without the runtime.
 
 lifecycle   the nine steps, as a generator that stops where the caller's code is to be called
 tx          SQL in the transaction that also records the operation

@@ -1,4 +1,4 @@
-"""Results as bytes, and back. What every later caller gets is what was stored, also the first one."""
+"""Results as bytes, and back. Every caller gets what was stored, also the first one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headgate.errors import EffectRefused, UsageError
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """A way to store results. `name` is kept with each: a result is read by the codec that wrote it."""
+    """A way to store results. `name` is kept with each: who wrote a result reads it."""
 
     name: str
     dumps: Callable[[Any], bytes]

@@ -1,8 +1,8 @@
 """One desk per process: callers that come at the same time are served together.
 
-While one batch is on its way to Postgres, whoever comes next waits and shares the next one: many keys
-are looked at in one statement, and many operations are recorded by one commit, with the SQL that each
-deferred (`op.tx.later`). A lone caller never waits for company.
+While one batch is on its way to Postgres, whoever comes next waits and shares the next one: many
+keys are looked at in one statement, and many operations are recorded by one commit, with the SQL
+that each deferred (`op.tx.later`). A lone caller never waits for company.
 
 Each still stands for itself. If a batch fails, nothing of it was applied, and each member is tried
 alone: only the culprit hears of it.
@@ -47,7 +47,7 @@ class Leaving:
 
 
 class Desk:
-    """Takes and records operations of this process, together where it can. On the background loop."""
+    """Takes and records operations of this process, together where it can."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -71,7 +71,11 @@ class Desk:
             raise
 
     def _unwanted(self, answer: asyncio.Future[Answer], asking: Asking) -> None:
-        if not answer.cancelled() and answer.exception() is None and isinstance(answer.result(), Lease):
+        if (
+            not answer.cancelled()
+            and answer.exception() is None
+            and isinstance(answer.result(), Lease)
+        ):
             giving = ledger.give_back(self._db, asking.key, asking.token, asking.lock_key)
             self._giving.add(task := asyncio.ensure_future(giving))
             task.add_done_callback(self._giving.discard)
@@ -91,7 +95,7 @@ class Desk:
         by_place = dict(zip(order, found, strict=True))
         return [by_place[n] for n in range(len(asking))]
 
-    async def _end_all(self, leaving: Sequence[Leaving]) -> Sequence[None | BaseException]:
+    async def _end_all(self, leaving: Sequence[Leaving]) -> Sequence[BaseException | None]:
         if len(leaving) == 1:
             return [await _outcome(self._end_one(leaving[0]))]
         try:
@@ -162,12 +166,12 @@ def lock_timeout(seconds: float) -> errors.InProgress:
 
 
 def _in_turn(each: Sequence[Sequence[Deferred]]) -> list[Deferred]:
-    """All first statements, then all second ones: the same texts come together, in each one's order."""
+    """All first statements, then all second ones: same texts together, each one's order kept."""
     longest = max(map(len, each), default=0)
     return [one[n] for n in range(longest) for one in each if n < len(one)]
 
 
-async def _outcome(work: Awaitable[Any]) -> None | BaseException:
+async def _outcome(work: Awaitable[Any]) -> BaseException | None:
     try:
         await work
     except Exception as error:

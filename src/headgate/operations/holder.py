@@ -1,7 +1,8 @@
 """Who holds a lease: a process of a host, named so that another one there can see whether it lives.
 
-A process that was killed cannot give its lease back. On the same machine nobody has to wait for it to
-run out: a number of a process, in its namespace, with the time it was started, is never used twice.
+A process that was killed cannot give its lease back. On the same machine nobody has to wait for it
+to run out: a number of a process, in its namespace, with the time it was started, is never used
+twice.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def _machine() -> str:
 
 
 def _started(pid: int) -> str:
-    """When a process was started, in ticks since boot; empty when there is none (a zombie is none)."""
+    """When a process was started, in ticks since boot; empty for none (a zombie is none)."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             # The name in parentheses may hold anything; what follows the last one is ours to read.

@@ -33,7 +33,7 @@ async def keep(store: str | None, data: bytes, name: str, limit: int) -> str:
 
 
 async def fetch(kept: Kept) -> bytes:
-    """The bytes of a stored result, from its row or from its store, checked against their digest."""
+    """The bytes of a stored result, from its row, or from its store if they are what was kept."""
     if kept.data is not None:
         return kept.data
     assert kept.store is not None

@@ -1,7 +1,7 @@
 """A transaction in which the caller's own SQL runs.
 
-Whatever that leaves in the session is undone before somebody else gets the connection. Nobody waits for
-that: the caller goes on when its transaction is committed.
+Whatever that leaves in the session is undone before somebody else gets the connection. Nobody
+waits for that: the caller goes on when its transaction is committed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ _giving_back: set[asyncio.Future[None]] = set()
 
 
 @asynccontextmanager
-async def lent(db: Database, idle_seconds: float, first: Sequence[str] = ()) -> AsyncGenerator[Link]:
+async def lent(
+    db: Database, idle_seconds: float, first: Sequence[str] = ()
+) -> AsyncGenerator[Link]:
     """BEGIN … COMMIT around the block, as `Database.transaction` does it."""
     connection = AsyncExitStack()
     link = await connection.enter_async_context(db.connection())

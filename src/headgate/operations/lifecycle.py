@@ -1,11 +1,12 @@
 """The nine steps of a logical operation (S2 § 5), on one page.
 
-    key → lease → preconditions → execution → postconditions → journal → lineage → release → telemetry
+    key → lease → preconditions → execution → postconditions → journal → lineage → release →
+    telemetry
 
 Between the third and the fifth the caller's own code runs. The way is a generator that stops where
-something is to be awaited on the background loop (`Away`) or called where the caller is (`Here`), so
-that one text serves `with` and `async with`. A process may die between any two lines: what it did in
-`op.tx` is then undone by Postgres, and its lease runs out.
+something is to be awaited on the background loop (`Away`) or called where the caller is (`Here`),
+so that one text serves `with` and `async with`. A process may die between any two lines: what it
+did in `op.tx` is then undone by Postgres, and its lease runs out.
 
 Journal, lineage and release are one commit with the caller's SQL: the row that says "done" and the
 effect are there together or not at all.
@@ -56,7 +57,7 @@ _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_O
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """To be awaited on the background loop. `whole`: a caller that is interrupted waits for its end."""
+    """To be awaited on the background loop; if `whole`, an interrupted caller waits for it."""
 
     make: Callable[[], Coroutine[Any, Any, Any]]
     whole: bool = False
@@ -126,7 +127,7 @@ class Lifecycle:
     # 1 to 3
 
     def begin(self, subject: object) -> Way[None]:
-        """Key, lease, what an earlier attempt left, preconditions. `subject` is what checks are given."""
+        """Key, lease, what an earlier attempt left, preconditions. Checks are given `subject`."""
         yield Away(self._take)
         if self.replayed:
             return
@@ -161,7 +162,9 @@ class Lifecycle:
         while True:
             match got := await desk.take(asking):
                 case Lease():
-                    (await self._home.keeper()).add(got, manner.lease_seconds, manner.deadline_seconds)
+                    (await self._home.keeper()).add(
+                        got, manner.lease_seconds, manner.deadline_seconds
+                    )
                     self.lease = got
                     self._tell(signal.IDEM_MISSES)
                     if got.attempts > 1:
@@ -192,7 +195,9 @@ class Lifecycle:
         self._settle_key(replace(self.named, period=settled))
 
     async def _conflict(self, db: Database, got: OtherPayload) -> None:
-        said = orjson.dumps({"payload": (self._payload or b"").hex(), "key": self.key.hex()}).decode()
+        said = orjson.dumps(
+            {"payload": (self._payload or b"").hex(), "key": self.key.hex()}
+        ).decode()
         await ledger.note(db, got.id, "conflict", holder(), "payload", said)
         emit(signal.CONFLICT, queue=self.name)
         text = f"operation {self.name!r}: this key was used before, with another payload"
@@ -236,12 +241,12 @@ class Lifecycle:
             )
         bound = min(FIRST_PAUSE_SECONDS * 2**turn.retries, self.manner.plan.base_seconds)
         # Not beyond the lease: its holder may have died on another machine.
-        pause = min(random.uniform(0.3, 1) * bound, held.left_seconds + 0.05)  # noqa: S311 (no secret)
+        pause = min(random.uniform(0.3, 1) * bound, held.left_seconds + 0.05)
         turn.retries += 1
         await asyncio.sleep(max(0.0, min(pause, turn.until - time.monotonic())))
 
     def _clear_up(self) -> Way[None]:
-        """What an attempt before left outside Postgres is taken back, if the operation knows how."""
+        """What an earlier attempt left outside Postgres is taken back, if there is a way to."""
         undo = self.manner.undo
         if undo is None:
             return  # calls that were made stay memoised
@@ -262,7 +267,9 @@ class Lifecycle:
             name = getattr(one, "__name__", "check")
             said = yield Here(one, (subject,) if takes(one) else ())
             if said is False:
-                raise errors.ConditionFailed(f"operation {self.name!r} {kind} {name}, which says no")
+                raise errors.ConditionFailed(
+                    f"operation {self.name!r} {kind} {name}, which says no"
+                )
             self._checked.append(f"{kind}:{name}")
 
     # 4
@@ -315,8 +322,8 @@ class Lifecycle:
             yield from self._check(self.manner.ensures, subject, "ensures")
             reached(Moment.ENSURED)
             codec, data = encoded(self.result, self._codec, self.name)
-            # Whoever is interrupted now hears it once the end is known: calls are taken back only if
-            # nothing was committed.
+            # Who is interrupted now hears it once the end is known: calls are taken back only
+            # if nothing was committed.
             yield Away(lambda: self._commit(codec, data), whole=True)
         except BaseException as error:
             yield from self.fail(error)
@@ -356,7 +363,7 @@ class Lifecycle:
         reached(Moment.AFTER_END)
 
     def fail(self, error: BaseException) -> Way[None]:
-        """Nothing is kept: SQL is rolled back, calls that can be are taken back, the key given back."""
+        """Nothing is kept: SQL is rolled back, calls are taken back, the key is given back."""
         lease = self.lease
         if lease is None:
             return
@@ -371,7 +378,9 @@ class Lifecycle:
                 try:
                     yield Here(undo, (key,) if takes(undo) else ())
                 except Exception as refused:
-                    log.error("undo_failed", operation=self.name, call=name, error=describe(refused))
+                    log.error(
+                        "undo_failed", operation=self.name, call=name, error=describe(refused)
+                    )
                 else:
                     undone.append(name)
         yield Away(lambda: self._fail(lease, error, undone))

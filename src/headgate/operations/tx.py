@@ -34,7 +34,9 @@ class OperationTx:
         idle_seconds: float,
     ) -> None:
         self._database = database
-        self._enter = f"SELECT headgate.operation_enter({lock_key}, {round(lock_timeout_seconds * 1000)})"
+        self._enter = (
+            f"SELECT headgate.operation_enter({lock_key}, {round(lock_timeout_seconds * 1000)})"
+        )
         self._lock_timeout_seconds = lock_timeout_seconds
         self._idle_seconds = idle_seconds
         self._transaction = AsyncExitStack()
@@ -61,7 +63,7 @@ class OperationTx:
         return await self._run(lambda tx: tx.fetchval(sql, *args))
 
     def later(self, sql: str, *args: Any) -> None:
-        """A statement that needs no answer; it is sent before the next one that does, or at the end."""
+        """A statement that needs no answer: sent before the next one that does, or at the end."""
         self._refuse_if_over()
         self.deferred.append((check(sql), args))
 

@@ -193,8 +193,29 @@ async def _ledger(db: Database) -> AsyncGenerator[Check]:
     said = f"{row['alive']} alive, {row['expired']} with an expired lease"
     hint = "A running `headgate up` frees their work within seconds; is one running?"
     yield Check("workers", "warn", said, hint) if row["expired"] else Check("workers", "ok", said)
+    yield await _operations(db)
+    yield await _indexes(db)
     for uri in await anchor.stores(db):
         yield await asyncio.to_thread(_store, uri)
+
+
+async def _operations(db: Database) -> Check:
+    row = await db.fetchrow(Q.operations)
+    assert row is not None, "an aggregate has one row"
+    said = f"{row['known']} known, {row['running']} running"
+    if row["overdue"] or row["partial"]:
+        said += f", {row['overdue']} with a lease that ran out, {row['partial']} partial"
+        hint = "Call them again, or look: headgate operation list --status partial"
+        return Check("operations", "warn", said, hint)
+    return Check("operations", "ok", said)
+
+
+async def _indexes(db: Database) -> Check:
+    broken = [row["name"] for row in await db.fetch(Q.unsound, db.schema)]
+    if broken:
+        hint = "REINDEX an index that is not valid; every table of a ledger has a primary key."
+        return Check("indexes", "fail", f"not sound: {', '.join(broken)}", hint)
+    return Check("indexes", "ok", "every table has a primary key, every index is valid")
 
 
 def _store(uri: str) -> Check:

@@ -13,3 +13,18 @@ SELECT current_setting('server_version') AS version,
 SELECT count(*) FILTER (WHERE alive_until > clock_timestamp()) AS alive,
        count(*) FILTER (WHERE alive_until <= clock_timestamp()) AS expired
 FROM headgate.worker WHERE buried_at IS NULL
+
+-- name: operations
+SELECT (SELECT greatest(c.reltuples, 0)::bigint FROM pg_class c WHERE c.oid = 'headgate.operation'::regclass) AS known,
+       count(*) FILTER (WHERE lease_until > clock_timestamp()) AS running,
+       count(*) FILTER (WHERE lease_until <= clock_timestamp()) AS overdue,
+       count(*) FILTER (WHERE status = 'partial') AS partial
+FROM headgate.operation WHERE status IN ('running', 'partial')
+
+-- name: unsound
+-- Indexes that are not valid, and tables that could not be replicated.
+SELECT c.relname AS name FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace
+WHERE s.nspname = $1
+  AND (EXISTS (SELECT FROM pg_index i WHERE i.indexrelid = c.oid AND NOT (i.indisvalid AND i.indisready))
+       OR (c.relkind = 'r' AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)))
+ORDER BY 1
