@@ -80,7 +80,7 @@ class Refusal(Exception):
 
 
 def refusal_of(error: Exception, retry_after_seconds: float) -> Refusal | None:
-    """How a failure to begin or to record an operation is answered; None: it is an error of ours."""
+    """How a failure to begin or to record an operation is answered; None: nobody foresaw it."""
     match error:
         case errors.Conflict():
             return Refusal("idempotency_key_conflict")
