@@ -160,8 +160,8 @@ async def _replay(kept: Kept, send: Send) -> None:
 
 def _with(scope: Scope, op: Operation | None) -> Scope:
     """The scope that the app gets: `request.state.operation`, and no way around `send`."""
-    extensions = scope.get("extensions") or {}
-    if op is not None:
-        extensions = {name: value for name, value in extensions.items() if name not in UNSEEN}
-    state = {**(scope.get("state") or {}), "operation": op}
+    state: dict[str, Any] = {**(scope.get("state") or {}), "operation": op}
+    given: dict[str, Any] = scope.get("extensions") or {}
+    hidden = UNSEEN if op is not None else frozenset[str]()
+    extensions = {name: value for name, value in given.items() if name not in hidden}
     return {**scope, "state": state, "extensions": extensions}
