@@ -40,6 +40,10 @@ test-queue: $(READY) $(AWS_READY) ## 10,000 objects through a queue that misbeha
 	HEADGATE_TEST_OBJECTS=10000 HEADGATE_TEST_OUTAGE_SECONDS=30 $(BIN)/pytest -q \
 	    tests/promises/queue.py tests/promises/queue_crashes.py -k "misbehaves or away" $(ARGS)
 
+.PHONY: test-operations
+test-operations: $(READY) ## Sixteen processes call one key at once, 1,000 times (some minutes)
+	HEADGATE_TEST_ROUNDS=1000 $(BIN)/pytest -q tests/promises/operation_processes.py -k share_one_execution $(ARGS)
+
 .PHONY: test-gx
 test-gx: $(READY) $(GX_READY) ## Great Expectations and pandas, in an environment of their own
 	PYTHONPATH=src .venv-gx/bin/pytest -q --noconftest $(ARGS) tests/expectations/suites.py

@@ -36,6 +36,15 @@ def help_figures() -> list[Figure]:
     return [Figure("help", round(median(more) * 1e3, 1), "ms", how)]
 
 
+def import_figures() -> list[Figure]:
+    """`import headgate`, without what the interpreter takes to start and stop."""
+    bare, ours = ([sys.executable, "-c", code] for code in ("pass", "import headgate"))
+    _seconds(ours)
+    more = [_seconds(ours) - _seconds(bare) for _ in range(TIMES)]
+    how = f"`import headgate` less `python -c pass`, median of {TIMES}"
+    return [Figure("import", round(median(more) * 1e3, 1), "ms", how)]
+
+
 def _stopped(home: Path) -> None:
     """Wait until the keeper of a home has let go."""
     with (home / "postgres" / "keeper.lock").open("ab") as lock:

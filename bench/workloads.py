@@ -7,7 +7,18 @@ from dataclasses import dataclass
 
 from headgate.runtime import loop
 
-from . import bare, catalog, files, gate, latency, queue, reading, stac_search, starting
+from . import (
+    bare,
+    catalog,
+    files,
+    gate,
+    latency,
+    operation,
+    queue,
+    reading,
+    stac_search,
+    starting,
+)
 from .beside import Ran, Workload
 from .job import Count, events, ids
 from .latency import percentile
@@ -120,6 +131,8 @@ APART: dict[str, Callable[[Place, Size], Measured]] = {
     "catalog": lambda place, size: catalog.cost(place, size.reps, size.files),
     "catalog_rebuild": lambda place, size: ([], catalog.rebuilt(place, catalog.ITEMS)),
     "sqs": lambda place, size: queue.drained(place, size.reps),
+    "operation": lambda place, size: ([], operation.figures(place, size.reps)),
+    "import": lambda place, size: ([], starting.import_figures()),
     "parse": lambda place, size: ([], reading.figures()),
     "stac_search": lambda place, size: ([], stac_search.figures(place)),
     "help": lambda place, size: ([], starting.help_figures()),

@@ -56,11 +56,14 @@ TODO = {
     errors.ObjectMissing: "Was it deleted, moved, or announced too early? Bring it back "
     "and release, or discard.",
     errors.DeadlineExceeded: "Raise the pipeline's `deadline`, or make the work smaller.",
+    errors.InProgress: "Nothing: another caller is at it. `headgate operation list`.",
+    errors.Escalated: "See who holds it: `headgate operation show KEY`; call again, or reset it.",
     errors.WorkerLost: "Look for a crash of the handler: memory, a native library.",
     errors.Permanent: "Read the error; fix the data or the handler; release.",
     errors.SchemaError: "Have the source repair the data, or fix the handler; release.",
     errors.PermissionDenied: "Grant read access; release.",
     errors.Conflict: "Ask the sender which payload is right.",
+    errors.ConditionFailed: "Make the condition hold, or correct the check; call again.",
     errors.EffectRefused: "The handler asks for what cannot be kept. Fix it; release.",
 }
 

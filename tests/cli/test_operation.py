@@ -116,6 +116,30 @@ def test_doctor_looks_at_operations_and_indexes(done: Headgate) -> None:
     assert checks["indexes"]["state"] == "ok"
 
 
+PIPELINE = """
+import headgate as hg
+
+p = hg.Pipeline("p", sources=[hg.Directory("incoming")], store="lake")
+
+@p.transform
+def stamp(obj):
+    with hg.operation("stamp", key=obj.digest) as op:
+        op.result = op.tx.fetchval("SELECT 41 + 1")
+    return {"stamp.txt": str(op.result)}
+"""
+
+
+def test_operations_in_a_rehearsal_use_its_scratch_database(bare: Headgate) -> None:
+    """`headgate try` commits nothing anywhere else, and needs no shared database for it."""
+    (bare.folder / "p.py").write_text(PIPELINE)
+    (bare.folder / "incoming").mkdir()
+    (bare.folder / "sample.txt").write_text("x")
+    said = bare("try", "p.py", "sample.txt", "--json")
+    assert said.code == 0, said.err
+    assert said.json["ok"], said.out
+    assert not (bare.folder / ".headgate").exists()
+
+
 def test_importing_the_library_is_quick(tmp_path: Path) -> None:
     """`import headgate` loads next to nothing: names come when they are used."""
     import subprocess

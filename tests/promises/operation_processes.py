@@ -215,6 +215,7 @@ async def test_a_kill_at_any_moment_leaves_one_effect(world: World, stage: Stage
     await stage.at_rest()
 
 
+@pytest.mark.timeout(7200 if ROUNDS > 100 else 120)  # a thousand rounds take their time
 async def test_many_processes_share_one_execution(world: World, stage: Stage) -> None:
     """Sixteen processes call the same key at once: one executes, all have the same result."""
     await effects(world)

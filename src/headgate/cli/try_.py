@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -87,6 +88,7 @@ def _rehearse(
 
     async def go() -> list[Rehearsal]:
         async with scratch(sql) as db:
+            os.environ["HEADGATE_TRYING"] = db.url  # also for operations in the user's code
             tuning = settings.tuning()
             return [await rehearse(db, p, sample, tuning, rows=rows) for p, sample in pairs]
 

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 from headgate.errors import DeadlineExceeded, EffectRefused, LedgerUnavailable
@@ -24,7 +22,7 @@ from headgate.pg.link import is_away
 
 from .attempt import Attempt
 from .run import RunNow, in_thread, mishap
-from .transaction import BlockingTx, Deferred, Statements, Tx
+from .transaction import BlockingTx, Deferred, Statements, Tx, send
 
 CHUNK = 32
 # How a chunk gets its savepoint. The last one is left to COMMIT.
@@ -38,7 +36,6 @@ _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed)
 _DRIVERS = (driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
 _REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
 
-_TEXT = itemgetter(0)
 
 Failed = list[tuple[Attempt, BaseException]]
 Write = Callable[[Link, Sequence[Attempt]], Awaitable[None]]
@@ -184,13 +181,6 @@ def _wait_out(link: Link, error: BaseException) -> None:
         raise LedgerUnavailable(
             f"Postgres went away while apply ran: {error}", upstream="postgres"
         ) from error
-
-
-async def send(link: Link, deferred: Sequence[Deferred]) -> None:
-    """Send deferred statements, in their order."""
-    # Neighbours with the same text travel together; the order of statements stays as it was said.
-    for sql, group in groupby(deferred, key=_TEXT):
-        await link.raw.executemany(sql, [args for _, args in group])
 
 
 def _due(steps: Sequence[ApplyStep], attempt: Attempt) -> Iterator[tuple[Step, Object]]:

@@ -10,10 +10,12 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from headgate.errors import EffectRefused
-from headgate.pg import Connection
+from headgate.pg import Connection, Link
 from headgate.pg.driver import Statement
 
 _FORBIDDEN = frozenset(
@@ -87,7 +89,14 @@ def _begin(sql: str) -> int:
 Deferred = tuple[str, tuple[Any, ...]]
 Statements = dict[str, Statement]
 REMEMBERED = 100
+_TEXT = itemgetter(0)
 _OVER = EffectRefused("tx: the handler's time in apply is over")
+
+
+async def send(link: Link, deferred: Sequence[Deferred]) -> None:
+    """Send deferred statements, in their order. Neighbours with the same text travel together."""
+    for sql, group in groupby(deferred, key=_TEXT):
+        await link.raw.executemany(sql, [args for _, args in group])
 
 
 class Tx:

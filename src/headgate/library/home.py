@@ -25,8 +25,16 @@ if TYPE_CHECKING:
     from headgate.settings import Settings
 
 CONNECTIONS = 32
+# Set by `headgate try`: the scratch database of a rehearsal, which is used instead of any other.
 TRYING = "HEADGATE_TRYING"
-NAMES = ("HEADGATE_DATABASE_URL", "HEADGATE_SCHEMA", "HEADGATE_POOLER", "PGHOST", "PGDATABASE")
+NAMES = (
+    TRYING,
+    "HEADGATE_DATABASE_URL",
+    "HEADGATE_SCHEMA",
+    "HEADGATE_POOLER",
+    "PGHOST",
+    "PGDATABASE",
+)
 
 
 class ProcessHome:
@@ -83,7 +91,9 @@ def home() -> ProcessHome:
 def _open() -> ProcessHome:
     from headgate.settings import Settings
 
-    settings = Settings.load()
+    trying = os.environ.get(TRYING)
+    scratch = {"database_url": trying, "schema": "headgate", "pooler": False}
+    settings = Settings.load(scratch if trying else None)
     if settings.embedded and not _nobody_else():
         raise ConfigError(
             "an operation needs a database that all its callers share, and none is set",
@@ -95,4 +105,4 @@ def _open() -> ProcessHome:
 
 
 def _nobody_else() -> bool:
-    return "pytest" in sys.modules or "PYTEST_CURRENT_TEST" in os.environ or TRYING in os.environ
+    return "pytest" in sys.modules or "PYTEST_CURRENT_TEST" in os.environ

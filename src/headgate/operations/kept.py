@@ -7,7 +7,6 @@ import hashlib
 
 from headgate.errors import EffectRefused, ObjectMissing
 from headgate.ledger.operation import Kept
-from headgate.stores import open_store
 
 
 async def keep(store: str | None, data: bytes, name: str, limit: int) -> str:
@@ -20,6 +19,8 @@ async def keep(store: str | None, data: bytes, name: str, limit: int) -> str:
         )
 
     def write() -> str:
+        from headgate.stores import open_store
+
         opened = open_store(store)
         spool = opened.spool()
         try:
@@ -39,6 +40,8 @@ async def fetch(kept: Kept) -> bytes:
     assert kept.store is not None
 
     def read() -> bytes:
+        from headgate.stores import open_store
+
         with open_store(kept.store or "").open(kept.digest) as stream:
             return stream.read()
 

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import orjson
 
@@ -46,7 +46,8 @@ from .keeper import Keeper
 from .kept import fetch, keep
 from .tx import OperationTx
 
-log = get_logger("headgate.operation")
+if TYPE_CHECKING:
+    from structlog.stdlib import BoundLogger
 
 FIRST_PAUSE_SECONDS = 0.005
 STARVED_BY = 10  # so many others were served while one caller waited
@@ -219,7 +220,7 @@ class Lifecycle:
                 hint="Give the other work a key of its own. What is known of this one: "
                 f"headgate operation show {self.key.hex()[:12]}",
             )
-        log.warning("operation_conflict", operation=self.name, key=self.key.hex())
+        _log().warning("operation_conflict", operation=self.name, key=self.key.hex())
 
     async def _wait(self, db: Database, held: Held, turn: _Turn) -> None:
         """Somebody else is at it: wait for a while, or raise, by the policy."""
@@ -236,7 +237,7 @@ class Lifecycle:
         if policy != "backoff" or late:
             raised = errors.Escalated if policy == "escalate" else errors.InProgress
             if policy == "escalate":
-                log.error("operation_escalated", operation=self.name, key=self.key.hex())
+                _log().error("operation_escalated", operation=self.name, key=self.key.hex())
             raise raised(
                 f"operation {self.name!r} is in progress elsewhere ({held.holder})",
                 retry_after_seconds=max(1.0, min(held.left_seconds, self.manner.lease_seconds)),
@@ -245,7 +246,7 @@ class Lifecycle:
         if len(turn.others) == STARVED_BY:
             turn.others.add(b"")
             emit(signal.STARVED, dataset_id=self.named.dataset)
-            log.warning(
+            _log().warning(
                 "operation_starved",
                 operation=self.name,
                 dataset=self.named.dataset,
@@ -390,7 +391,7 @@ class Lifecycle:
                 try:
                     yield Here(undo, (key,) if takes(undo) else ())
                 except Exception as refused:
-                    log.error(
+                    _log().error(
                         "undo_failed", operation=self.name, call=name, error=describe(refused)
                     )
                 else:
@@ -419,7 +420,7 @@ class Lifecycle:
             await ledger.end_in_passing(db, lease, ending)
         except errors.HeadgateError as second:
             # What was raised first is what the caller has to hear. The lease runs out by itself.
-            log.warning("operation_not_given_back", operation=self.name, error=describe(second))
+            _log().warning("operation_not_given_back", operation=self.name, error=describe(second))
         reached(Moment.AFTER_GIVE_BACK)
 
     def _doc(self, **more: Any) -> str:
@@ -462,6 +463,10 @@ class _Turn:
     until: float
     retries: int = 0
     others: set[bytes] = field(default_factory=set[bytes])
+
+
+def _log() -> BoundLogger:
+    return get_logger("headgate.operation")  # rarely needed, and not quick to import
 
 
 def _is_unknown(error: BaseException) -> bool:

@@ -12,8 +12,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from headgate.errors import EffectRefused
-from headgate.ledger.apply import send
-from headgate.ledger.transaction import Deferred, Tx, check
+from headgate.ledger.transaction import Deferred, Tx, check, send
 from headgate.model.crash import reached
 from headgate.model.operation import Moment
 from headgate.pg import Database, Link, driver
