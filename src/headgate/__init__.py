@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         Unavailable,
     )
     from headgate.lambda_function import aws_lambda
+    from headgate.library.asgi.middleware import IdempotencyMiddleware
     from headgate.library.once import once
     from headgate.library.operation import operation
     from headgate.library.pipeline import Pipeline
@@ -64,6 +65,7 @@ _HOMES = {
     "Fenced": "headgate.errors",
     "HeadgateError": "headgate.errors",
     "Http": "headgate.sources.http",
+    "IdempotencyMiddleware": "headgate.library.asgi.middleware",
     "InProgress": "headgate.errors",
     "JsonSchema": "headgate.model.validation.json_schema",
     "Lookup": "headgate.model.lookup",
@@ -105,6 +107,7 @@ __all__ = [
     "Fenced",
     "HeadgateError",
     "Http",
+    "IdempotencyMiddleware",
     "InProgress",
     "JsonSchema",
     "Lookup",

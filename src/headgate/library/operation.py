@@ -54,7 +54,6 @@ class Operation:
     def __init__(self, life: Lifecycle) -> None:
         self._life = life
         self._pid = os.getpid()
-        self._tx: Any = None
         self._async = False
         self._state: Literal["new", "open", "over"] = "new"
 
@@ -85,10 +84,8 @@ class Operation:
         `Transaction` in `async with`. It is opened by the first statement.
         """
         self._require_open("op.tx")
-        if self._tx is None:
-            inner = self._life.tx
-            self._tx = _AwaitedTx(inner) if self._async else _WaitedTx(inner)
-        return self._tx
+        inner = self._life.tx
+        return _AwaitedTx(inner) if self._awaited() else _WaitedTx(inner)
 
     def call(
         self, name: str, fn: Callable[..., Any], *, undo: Callable[..., Any] | None = None
@@ -101,7 +98,17 @@ class Operation:
         """
         self._require_open(f"op.call({name!r})")
         way = self._life.call(name, fn, undo)
-        return _walk_async(way) if self._async else _walk(way)
+        return _walk_async(way) if self._awaited() else _walk(way)
+
+    def _awaited(self) -> bool:
+        """Is this an event loop's own code? A thread that it hands work to blocks instead."""
+        if not self._async:
+            return False
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return False
+        return True
 
     @property
     def key(self) -> str:

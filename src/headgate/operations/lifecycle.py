@@ -129,7 +129,14 @@ class Lifecycle:
 
     def begin(self, subject: object) -> Way[None]:
         """Key, lease, what an earlier attempt left, preconditions. Checks are given `subject`."""
-        yield Away(self._take)
+        try:
+            yield Away(self._take)
+        except Exception:
+            raise
+        except BaseException as interrupt:
+            # It may be taken by now: the answer and the interrupt were on their way together.
+            yield Away(lambda: self._give_up(interrupt), whole=True)
+            raise
         if self.replayed:
             return
         assert self.lease is not None
@@ -186,6 +193,11 @@ class Lifecycle:
                     asking = replace(asking, dead=got.token)
                 case Held():
                     await self._wait(db, got, turn)
+
+    async def _give_up(self, interrupt: BaseException) -> None:
+        """On the background loop, after `_take` was cancelled there: what it took is seen here."""
+        if self.lease is not None:
+            await self._fail(self.lease, interrupt, [])
 
     async def _settle_period(self, db: Database, bucket: str) -> None:
         """Which period this is: that of an unfinished attempt that may be retried, else now's."""

@@ -1,31 +1,17 @@
-"""Problems: what is answered when something is not done (RFC 9457).
-
-`type` and `reason` are stable: programs may rely on them. `detail` is for people, and never holds
-anything of the payload, a secret or a signature.
-"""
+"""Problems of `headgate serve`: each that may be answered, and the way out of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
+from headgate.model import problem
 from headgate.model.call import UNPROVEN, Unproven
-
-MEDIA_TYPE = "application/problem+json"
-TYPE = "urn:headgate:problem:"
-
-
-class Kind(NamedTuple):
-    """A kind of problem: its status, its title, and what the caller can do."""
-
-    status: int
-    title: str
-    hint: str
-
+from headgate.model.problem import MEDIA_TYPE, TYPE, Kind
 
 _SIGN = "Sign the bytes that are sent, with a secret of this door."
 PROBLEMS: Mapping[str, Kind] = {
@@ -120,25 +106,19 @@ class Refusal(Exception):
         super().__init__(reason)
         self.reason = reason
         self.kind = PROBLEMS[reason]
-        self.detail = detail or self.kind.title
-        self.hint = hint or self.kind.hint
+        self.detail = detail
+        self.hint = hint
         self.headers = dict(headers or {})
         if retry_after is not None:
-            self.headers["Retry-After"] = str(max(1, round(retry_after)))
+            self.headers["Retry-After"] = problem.retry_after(retry_after)
         if self.kind.status == 401:
             self.headers.setdefault("WWW-Authenticate", 'Bearer realm="headgate"')
         self.more = more
 
     def response(self) -> JSONResponse:
-        document = {
-            "type": TYPE + self.reason,
-            "title": self.kind.title,
-            "status": self.kind.status,
-            "detail": self.detail,
-            "reason": self.reason,
-            "hint": self.hint,
-            **self.more,
-        }
+        document = problem.document(
+            self.reason, self.kind, detail=self.detail, hint=self.hint, **self.more
+        )
         return JSONResponse(document, self.kind.status, self.headers, media_type=MEDIA_TYPE)
 
 
