@@ -12,7 +12,7 @@ from typing import Any
 # Children come from a server that has imported the code and done nothing else: they begin at once,
 # and what the parent did is not in them.
 SERVER = multiprocessing.get_context("forkserver")
-SERVER.set_forkserver_preload(["bench.gate", "bench.latency", "bench.files"])
+SERVER.set_forkserver_preload(["bench.gate", "bench.latency", "bench.files", "bench.backfill"])
 READY_SECONDS = 120.0
 
 Report = dict[str, float]

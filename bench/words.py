@@ -13,6 +13,7 @@ WORKLOADS = {
     "large_file": "a file of 1 GiB",
     "catalog": "files of 8 KiB, with a catalog",
     "sqs": "a queue of SQS",
+    "backfill": "files of 8 KiB, never seen",
 }
 # figure → (what it is, the name to measure it by)
 FIGURES = {
@@ -30,6 +31,9 @@ FIGURES = {
     ),
     "one_process_latency_p99": ("one process, 99 % are quicker than", "latency"),
     "large_file_peak": ("memory for a file of 1 GiB, at its peak", "large_file"),
+    "live_p95": ("live changes, 95 % are quicker than", "backfill"),
+    "backfill_live_p95": ("the same beside a replay of everything", "backfill"),
+    "backfill_live_p95_multiple": ("the same, as a multiple", "backfill"),
     "catalog_publishing": (
         "publishing files of 8 KiB while a catalog is written, as a share",
         "catalog",

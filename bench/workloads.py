@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from headgate.runtime import loop
 
 from . import (
+    backfill,
     bare,
     catalog,
     files,
@@ -129,6 +130,7 @@ APART: dict[str, Callable[[Place, Size], Measured]] = {
     "latency": lambda place, size: ([], light(place, size.n)),
     "small_files": lambda place, size: files.small(place, size.reps, size.files),
     "large_file": lambda place, size: files.large(place, size.reps, size.large_bytes),
+    "backfill": lambda place, size: backfill.cost(place, size.reps, size.n, size.files),
     "catalog": lambda place, size: catalog.cost(place, size.reps, size.files),
     "catalog_rebuild": lambda place, size: ([], catalog.rebuilt(place, catalog.ITEMS)),
     "sqs": lambda place, size: queue.drained(place, size.reps),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.world import NOON, World, change
 
+import headgate as hg
 from headgate.errors import UsageError
 from headgate.ledger import explain, facts, quarantine, replay, revert
 from headgate.ledger.replay import Frozen, Mode, Otherwise, Wanted
@@ -98,7 +99,9 @@ class Place:
         for name, module in list(sys.modules.items()):
             if str(getattr(module, "__file__", "")).endswith("/rain.py"):
                 del sys.modules[name]
-        (self.pipeline,) = load(str(self.file))
+        (found,) = load(str(self.file))
+        assert isinstance(found, hg.Pipeline)
+        self.pipeline = found
 
     async def ask(self, mode: Mode, **wanted: Any) -> Frozen:
         given = {"because": "it was wrong"} if mode == "publish" else {}

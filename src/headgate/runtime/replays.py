@@ -8,6 +8,7 @@ for a few milliseconds of replayed work at most; otherwise they are as large as 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from datetime import datetime
 
 from headgate.errors import LedgerUnavailable
@@ -26,10 +27,11 @@ from .lane import Lane
 
 LOOK_SECONDS = 1.0
 AGAIN_SECONDS = 0.05
-# A live change waits for no more than about so many replayed ones, nor for this share of what the
-# lane can hold.
-BESIDE_LIVE = 40
+# A live change waits for no more than so many replayed ones, nor for this share of what the lane
+# can hold; and most wait for none, since the lane rests between two portions.
+BESIDE_LIVE = 12
 BESIDE_LIVE_SHARE = 0.05
+REST_SECONDS = 0.05
 LIVE_SECONDS = 2.0
 
 log = get_logger("headgate.replay")
@@ -44,8 +46,9 @@ def pins_of(declared: Pipeline) -> Pins:
 class Replays:
     """The replays of one lane's pipeline."""
 
-    def __init__(self, db: Database, lane: Lane, batch_max: int) -> None:
+    def __init__(self, db: Database, lane: Lane, batch_max: int, wake: Callable[[], None]) -> None:
         self._db = db
+        self._wake = wake
         self._batch_max = batch_max
         self._lane = lane
         at, declared = lane.path.at, lane.path.declared
@@ -67,12 +70,18 @@ class Replays:
             return
         if self._lane.path.slowed or (self._feeding is not None and not self._feeding.done()):
             return
-        if self._lane.in_flight < (most := self._portion(now)):
-            self._feeding = asyncio.create_task(self._admit(most))
+        live = now - self._live_at <= LIVE_SECONDS
+        most = self._portion(live=live)
+        if self._lane.in_flight >= (1 if live else most):
+            return
+        if live:
+            self._feed_at = now + REST_SECONDS
+            asyncio.get_running_loop().call_later(REST_SECONDS, self._wake)
+        self._feeding = asyncio.create_task(self._admit(most))
 
-    def _portion(self, now: float) -> int:
+    def _portion(self, *, live: bool) -> int:
         holds = self._lane.room() + self._lane.in_flight
-        if now - self._live_at > LIVE_SECONDS:
+        if not live:
             return max(1, min(self._batch_max, holds))
         return max(1, min(BESIDE_LIVE, int(holds * BESIDE_LIVE_SHARE)))
 
@@ -98,6 +107,7 @@ class Replays:
             self._live = made.live
         if made.admitted == 0:  # its rate says: not yet
             self._feed_at = loop.time() + AGAIN_SECONDS
+            loop.call_later(AGAIN_SECONDS, self._wake)
 
     def _envelope(self, source: str, change: Noticed, generation: int, now: datetime) -> Envelope:
         declared = self._lane.path.declared.sources

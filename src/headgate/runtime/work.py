@@ -53,7 +53,8 @@ class Worker:
             Lane(path, db, tuning, marker, n * slots(tuning), self._wake.set)
             for n, path in enumerate(paths)
         ]
-        self._replays = [Replays(db, lane, tuning.batch_max) for lane in self._lanes]
+        most, wake = tuning.batch_max, self._wake.set
+        self._replays = [Replays(db, lane, most, wake) for lane in self._lanes]
         self._alone_at = 0.0
         self._budgets_at = 0.0
         self._clearing = False
