@@ -106,19 +106,26 @@ def redrive(
         raise click.UsageError("--because is missing: say why")
     of, terms = wanted(**filtered), Terms(canary, batch, per_second(rate), stop_share, backlog)
 
-    async def question(db: Database) -> tuple[Planned, int | None, int]:
-        from headgate.ledger import history
+    async def question(db: Database) -> tuple[Planned, int | None, int, list[str]]:
+        from headgate.ledger import budget, history
         from headgate.ledger import redrive as ledger
 
         planned = await ledger.preview(db, of, terms)
         made = None if dry_run else await ledger.plan(db, of, terms, because=because or "")
-        return planned, made, await db.fetchval(history.Q.workers_alive)
+        spent = {row["name"] for row in await db.fetch(budget.Q.spent)}
+        slow = sorted(spent & {pipeline for pipeline, _, _ in planned.counts})
+        return planned, made, await db.fetchval(history.Q.workers_alive), slow
 
-    planned, made, workers = ask(asked.settings(), question)
+    planned, made, workers, slow = ask(asked.settings(), question)
     if as_json:
         _as_json(planned, made)
     else:
         _show_planned(planned, terms, made)
+        for pipeline in slow:
+            show.note(
+                f"The error budget of {pipeline} is spent: only the first go until it recovers."
+            )
+            show.hints(f'headgate budget override {pipeline} --because "…"   # if it is repaired')
         if made is not None and not workers:
             show.note("No worker runs now: it begins when a `headgate up` does.")
     if made is not None and follow and _followed(asked.settings(), made).state == "stopped":

@@ -93,7 +93,8 @@ class Redrive:
     def left_seconds(self) -> float | None:
         """How long the rest takes at the pace so far; None while that says nothing."""
         ended = self.progress.passed + self.progress.failed
-        if self.state != "running" or not self.seconds or not ended:
+        flows = self.state == "running" and self.held in (None, "rate")
+        if not flows or not self.seconds or not ended:
             return None
         return (self.progress.left + self.progress.live) * self.seconds / ended
 
