@@ -7,8 +7,10 @@ import importlib.util
 import sys
 import traceback
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 from headgate.errors import HeadgateError, PipelineError
 from headgate.model.pipeline import Pipeline
@@ -39,6 +41,17 @@ def load(target: str) -> list[Pipeline]:
     return found
 
 
+class _AsItStands(SourceFileLoader):
+    """Compiles the file that is there now.
+
+    Python's cache takes a file for the one it knows if it was edited within the same second and is
+    as long as before. What runs, and what is told about it, must be what is written.
+    """
+
+    def path_stats(self, path: str) -> NoReturn:
+        raise OSError("not cached")
+
+
 def _from_file(path: Path) -> ModuleType:
     path = path.resolve()
     name = path.stem
@@ -50,7 +63,8 @@ def _from_file(path: Path) -> ModuleType:
         return loaded
     if loaded is not None:  # a pipeline called json.py must not replace the library
         name = f"headgate_pipeline_{name}"
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _AsItStands(name, str(path))
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or spec.loader is None:
         raise PipelineError(f"{path} is not a Python file", hint="give a .py file")
     module = importlib.util.module_from_spec(spec)
