@@ -16,7 +16,7 @@ import headgate as hg
 
 
 @pytest.fixture
-def done(headgate: Headgate, monkeypatch: pytest.MonkeyPatch) -> Iterator[Headgate]:
+def done(headgate: Headgate, monkeypatch: pytest.MonkeyPatch) -> Headgate:
     """A ledger with an operation that succeeded, one that failed and one that is partial."""
     monkeypatch.setenv("HEADGATE_DATABASE_URL", headgate.env["HEADGATE_DATABASE_URL"])
     with hg.operation("load", key={"day": "mon"}, dataset="sales", checksum_in="ab" * 32) as op:

@@ -442,7 +442,7 @@ async def test_a_caller_that_is_passed_over_again_and_again_is_signalled(world: 
 
 
 async def test_committers_of_one_lock_are_served_fairly(world: World) -> None:
-    """Four committers want one lock all the time: nobody gets less than half of its share."""
+    """Four committers want one lock all the time: they take turns."""
     served: Counter[int] = Counter()
     end = asyncio.get_running_loop().time() + 1.0
 
@@ -455,7 +455,7 @@ async def test_committers_of_one_lock_are_served_fairly(world: World) -> None:
 
     await asyncio.gather(*map(committer, range(4)))
     share = sum(served.values()) / 4
-    assert min(served.values()) > share / 2, served
+    assert min(served.values()) > 0.85 * share, served
 
 
 # Keys

@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 CONNECTIONS = 32
 # Set by `headgate try`: the scratch database of a rehearsal, which is used instead of any other.
 TRYING = "HEADGATE_TRYING"
-NAMES = (
-    TRYING,
-    "HEADGATE_DATABASE_URL",
-    "HEADGATE_SCHEMA",
-    "HEADGATE_POOLER",
-    "PGHOST",
-    "PGDATABASE",
-)
 
 
 class ProcessHome:
@@ -72,7 +64,7 @@ class ProcessHome:
         await self._stack.aclose()
 
 
-_known: dict[tuple[object, ...], tuple[loop.Background, ProcessHome]] = {}
+_known: dict[tuple[str | None, str | None], tuple[loop.Background, ProcessHome]] = {}
 
 
 def home() -> ProcessHome:
@@ -80,7 +72,7 @@ def home() -> ProcessHome:
 
     Settings are read when the environment names another ledger than before, not for each operation.
     """
-    told = tuple(map(os.environ.get, NAMES))
+    told = os.environ.get("HEADGATE_DATABASE_URL"), os.environ.get(TRYING)
     ours = loop.background()
     known = _known.get(told)
     if known is None or known[0] is not ours:  # a forked child opens its own

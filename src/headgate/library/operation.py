@@ -19,6 +19,7 @@ import os
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
+from functools import lru_cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
@@ -360,6 +361,11 @@ def _called(asked: Here) -> Any:
     return answer
 
 
+# Most calls of an operation are made in one manner. Not where it holds functions of the caller:
+# those would be kept with all they hold.
+_manner = lru_cache(maxsize=256)(Manner)
+
+
 def operation(
     name: str,
     *,
@@ -407,7 +413,8 @@ def operation(
         params=params,
         period=period,
     )
-    manner = Manner(
+    make = Manner if requires or ensures or undo else _manner
+    manner = make(
         scope=lock or ("dataset" if dataset is not None else "key"),
         shards=shards,
         sovereign=sovereign,

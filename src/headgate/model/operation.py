@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Literal
 
 from headgate.errors import UsageError
@@ -116,7 +117,7 @@ class Named:
         if sovereign:
             return _hash64(["dataset", self.dataset])
         if scope == "key":
-            return _hash64(["key", key.hex()])
+            return int.from_bytes(key[8:16], "big", signed=True)
         shard = int.from_bytes(key[:8], "big") % shards
         return _hash64(
             ["operation", self.dataset, self.operation, *([shard] if shards > 1 else [])]
@@ -142,37 +143,19 @@ def named(
     period: str | date | None,
 ) -> Named:
     """What was given, completed. Raises `UsageError` for what cannot be a name or a key."""
-    given = {
-        "pipeline": pipeline,
-        "task": task,
-        "dataset": dataset,
-        "operation": operation,
-        "version": version,
-    }
-    whole = {
-        **dict.fromkeys(("pipeline", "task", "dataset"), name),
-        "operation": "run",
-        "version": "1",
-    }
-    for what, value in {"name": name, **given}.items():
-        if value is not None and not _is_name(value):
-            raise UsageError(
-                f"operation {name!r}: {what} is {value!r}",
-                hint=f"Give text of up to {NAME_CHARACTERS} characters, without line breaks.",
-            )
-    said = {what: value for what, value in given.items() if value is not None}
+    whole, derived = _names(name, pipeline, task, dataset, operation, version)
     bucket = period if isinstance(period, str) and is_bucket(period) else None
     fixed = period.isoformat() if isinstance(period, date) else None if bucket else period
     unsaid = {"checksum_in": checksum_in, "params": params, "period": period, "key": key}
     try:
         return Named(
-            **{**whole, **said},
+            **whole,
             own=key,
             checksum_in=checksum_in.hex() if isinstance(checksum_in, bytes) else checksum_in,
             params=params or {},
             period=fixed,
             bucket=bucket,
-            derived=tuple(n for n, v in {**given, **unsaid}.items() if v is None),
+            derived=(*derived, *(n for n, v in unsaid.items() if v is None)),
             own_hash=plain_digest(key, "key"),
             params_hash=params_digest(params) if params else _NO_PARAMS,
         )
@@ -181,6 +164,34 @@ def named(
             f"operation {name!r}: {error}",
             hint="A key is made of text, numbers, dates, lists and mappings.",
         ) from None
+
+
+@lru_cache(maxsize=1024)
+def _names(
+    name: str,
+    pipeline: str | None,
+    task: str | None,
+    dataset: str | None,
+    operation: str | None,
+    version: str | None,
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """The names of an operation, and which of them were derived: the same for all its calls."""
+    given = {
+        "pipeline": pipeline,
+        "task": task,
+        "dataset": dataset,
+        "operation": operation,
+        "version": version,
+    }
+    for what, value in {"name": name, **given}.items():
+        if value is not None and not _is_name(value):
+            raise UsageError(
+                f"operation {name!r}: {what} is {value!r}",
+                hint=f"Give text of up to {NAME_CHARACTERS} characters, without line breaks.",
+            )
+    defaults = {"operation": "run", "version": "1"}
+    whole = {w: defaults.get(w, name) if v is None else v for w, v in given.items()}
+    return whole, tuple(w for w, v in given.items() if v is None)
 
 
 def _is_name(value: object) -> bool:

@@ -50,31 +50,25 @@ class Desk:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._takes = _Train(self._take_all)
-        self._ends = _Train(self._end_all)
+        self._takes = _Train(self._take_all, self._unheard)
+        self._ends = _Train(self._end_all, lambda _, __: None)
         self._giving: set[asyncio.Future[None]] = set()
 
     async def take(self, asking: Asking) -> Answer:
         """Look at a key, and take it if it is free."""
-        if asking.alone:
-            # Two locks in one transaction could be another caller's two in the other order.
-            alone = ledger.take(self._db, holder(), asking)
-            answer: asyncio.Future[Answer] = asyncio.ensure_future(alone)
-        else:
-            answer = self._takes.board(asking)
+        if not asking.alone:
+            return await self._takes.board(asking)
+        # Two locks in one transaction could be another caller's two in the other order.
+        alone = asyncio.ensure_future(ledger.take(self._db, holder(), asking))
         try:
-            return await asyncio.shield(answer)
+            return await asyncio.shield(alone)
         except asyncio.CancelledError:
-            # It may be taken all the same: nobody should have to wait for it.
-            answer.add_done_callback(lambda _: self._unwanted(answer, asking))
+            alone.add_done_callback(lambda _: self._unheard(asking, _answer_of(alone)))
             raise
 
-    def _unwanted(self, answer: asyncio.Future[Answer], asking: Asking) -> None:
-        if (
-            not answer.cancelled()
-            and answer.exception() is None
-            and isinstance(answer.result(), Lease)
-        ):
+    def _unheard(self, asking: Asking, answer: Answer | BaseException) -> None:
+        """The caller was cancelled. What it was given all the same, nobody should wait for."""
+        if isinstance(answer, Lease):
             giving = ledger.give_back(self._db, asking.key, asking.token, asking.lock_key)
             self._giving.add(task := asyncio.ensure_future(giving))
             task.add_done_callback(self._giving.discard)
@@ -178,11 +172,22 @@ async def _outcome(work: Awaitable[Any]) -> BaseException | None:
     return None
 
 
+def _answer_of(task: asyncio.Task[Answer]) -> Answer | BaseException:
+    if task.cancelled():
+        return asyncio.CancelledError()
+    return task.exception() or task.result()
+
+
 class _Train(Generic[A, B]):
     """Batches: who comes while all are on their way rides in the next one."""
 
-    def __init__(self, go: Callable[[Sequence[A]], Awaitable[Sequence[B | BaseException]]]) -> None:
+    def __init__(
+        self,
+        go: Callable[[Sequence[A]], Awaitable[Sequence[B | BaseException]]],
+        unheard: Callable[[A, B | BaseException], None],
+    ) -> None:
         self._go = go
+        self._unheard = unheard
         self._waiting: deque[tuple[A, asyncio.Future[B]]] = deque()
         self._running: set[asyncio.Task[None]] = set()
 
@@ -203,18 +208,14 @@ class _Train(Generic[A, B]):
                     answers = await self._go([one for one, _ in batch])
                 except Exception as error:
                     answers = [error] * len(batch)
-                for (_, ended), answer in zip(batch, answers, strict=True):
-                    _tell(ended, answer)
+                for (one, ended), answer in zip(batch, answers, strict=True):
+                    if ended.done():  # cancelled: nobody waits any more
+                        self._unheard(one, answer)
+                    elif isinstance(answer, BaseException):
+                        ended.set_exception(answer)
+                    else:
+                        ended.set_result(answer)
         finally:
             task = asyncio.current_task()
             assert task is not None
             self._running.discard(task)
-
-
-def _tell(ended: asyncio.Future[B], answer: B | BaseException) -> None:
-    if ended.done():  # cancelled: nobody waits any more
-        return
-    if isinstance(answer, BaseException):
-        ended.set_exception(answer)
-    else:
-        ended.set_result(answer)

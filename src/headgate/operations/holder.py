@@ -7,6 +7,7 @@ twice.
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 from functools import lru_cache
@@ -21,6 +22,19 @@ def holder() -> str:
 def _holder(pid: int) -> str:
     host = socket.gethostname().replace("/", "-")[:63]
     return f"{host}/{_machine()}/{pid}/{_started(pid)}"
+
+
+def new_token() -> bytes:
+    """16 bytes that no attempt had before: a prefix by chance, and a number."""
+    return _prefix(os.getpid()) + next(_NUMBERS).to_bytes(6, "big")
+
+
+_NUMBERS = itertools.count(1)
+
+
+@lru_cache(maxsize=1)
+def _prefix(pid: int) -> bytes:
+    return os.urandom(10)  # another one in each process, also in a forked one
 
 
 def is_dead(said: str) -> bool:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import inspect
-import os
 import random
 import time
 from collections.abc import Callable, Coroutine, Generator
@@ -41,7 +40,7 @@ from headgate.telemetry.log import get_logger
 
 from .codec import Codec, decoded, encoded
 from .desk import Desk, Leaving
-from .holder import holder, is_dead
+from .holder import holder, is_dead, new_token
 from .keeper import Keeper
 from .kept import fetch, keep
 from .tx import OperationTx
@@ -159,7 +158,7 @@ class Lifecycle:
             self.lock_key,
             manner.alone,
             self._payload,
-            os.urandom(16),
+            new_token(),
             manner.lease_seconds,
             self.named,
             None if self.named.bucket is None else self.named.base(),
