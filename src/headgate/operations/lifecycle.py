@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import orjson
@@ -134,7 +135,7 @@ class Lifecycle:
             raise
         except BaseException as interrupt:
             # It may be taken by now: the answer and the interrupt were on their way together.
-            yield Away(lambda: self._give_up(interrupt), whole=True)
+            yield Away(partial(self._give_up, interrupt), whole=True)
             raise
         if self.replayed:
             return
