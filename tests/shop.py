@@ -37,10 +37,14 @@ class Gate:
         await self.opened.wait()
 
 
-def make(gate: Gate | None = None, **how: Any) -> FastAPI:
-    """The shop. `how` is what its middleware is told."""
+def make(gate: Gate | None = None, *, between: bool = False, **how: Any) -> FastAPI:
+    """The shop. `how` is what its middleware is told, which may be `between` others."""
     shop = FastAPI()
+    if between:
+        shop.middleware("http")(_pass_on)
     shop.add_middleware(hg.IdempotencyMiddleware, name="shop", **how)
+    if between:
+        shop.middleware("http")(_pass_on)
     shop.state.told = []
 
     @shop.post("/orders", status_code=201)
@@ -115,6 +119,11 @@ def make(gate: Gate | None = None, **how: Any) -> FastAPI:
         return "with" if request.state.operation else "without"
 
     return shop
+
+
+async def _pass_on(request: Request, call_next: Any) -> Response:
+    """The framework's own middleware: it makes a stream of every answer."""
+    return await call_next(request)
 
 
 @asynccontextmanager

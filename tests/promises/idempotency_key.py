@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import aiohttp
+import anyio
 import pytest
 from tests.shop import Gate, make, serving
 from tests.world import World, until
@@ -514,6 +515,39 @@ async def test_a_cancelled_request_holds_nothing(world: World, armed: Any) -> No
         await until(partial(_is_done, app, moment))
         assert await world.count("orders") == 2 + n, moment
     await at_rest(world)
+
+
+async def test_a_cancelled_scope_holds_nothing(world: World) -> None:
+    """Frameworks cancel again and again, at every await, until a request has ended."""
+    await stock(world)
+    stuck = asyncio.Event()
+
+    async def wait(send: Any) -> None:
+        stuck.set()
+        await asyncio.Event().wait()
+
+    with anyio.CancelScope() as scope:
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask, ordering(wait))
+            await stuck.wait()
+            scope.cancel()
+    assert scope.cancelled_caught
+    await until(partial(_is_done, ordering(), "k1"))
+    await at_rest(world)
+    assert await world.count("orders") == 1
+
+
+async def test_it_works_between_other_middleware(world: World) -> None:
+    """Those of the framework make a stream of every answer: one with a length is stored."""
+    async with shop(world, between=True) as client:
+        first, again = await client.post(), await client.post()
+        assert first.headers["idempotency-stored"] == "yes"
+        assert again.headers["idempotent-replayed"] == "true"
+        assert first.body == again.body
+        assert (await client.post("/raise/error", "k2")).status == 500
+        assert (await client.post("/raise/error", "k2")).body == b"served"
+        assert (await client.post("/late", "k3")).status == 500
+    assert await orders(world) == ["book", "error"]
 
 
 async def test_an_app_that_never_answers_holds_nothing(world: World) -> None:
