@@ -111,6 +111,7 @@ def _next(stage: Stage, world: World, stood: Path) -> None:
     stage.say(
         f"   {command} status",
         f"   {command} quarantine list",
+        f"   {command} replay rain.py --verify",
         f"   {command} try rain.py incoming/broken.csv",
         f"   {command} db psql -c 'select * from reading limit 5'",
         "   diff naive_act_then_mark.py naive_mark_then_act.py",
