@@ -156,6 +156,20 @@ async def test_a_thousand_entries_come_out_the_same_to_the_byte(world: World) ->
     assert await world.val("SELECT state FROM headgate.replay") == "done"
 
 
+async def test_nothing_from_beyond_the_watermark_is_replayed(world: World) -> None:
+    """Where more may still come a window is not complete; the manifest keeps how far it was."""
+    place = Place(world)
+    place.change(
+        '    params={"factor": 2},', '    params={"factor": 2},\n    event_time=hg.EventTime("2m"),'
+    )
+    changes = [change(f"day{i}", f"a{i},1 b{i},2", minute=i) for i in range(6)]
+    await world.receive(place.pipeline, *changes)
+    await world.run(place.pipeline)
+    made = await place.ask("publish")
+    assert made.manifest["watermark"] == changes[3].event_time.isoformat()
+    assert made.inputs == 4
+
+
 async def test_a_window_is_half_open_by_event_time(world: World) -> None:
     """From its start on, before its end."""
     place = await week(world)

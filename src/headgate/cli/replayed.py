@@ -37,6 +37,8 @@ def frozen(made: Frozen, *, dry_run: bool) -> None:
     what = "verifies" if verifies else "publishes anew"
     click.echo(f"{name} {what} {show.many(made.inputs, 'input')} of {manifest['pipeline']}")
     click.echo(f"window [{start}, {end}), inputs {manifest['inputs']['digest'][:19]}…")
+    if manifest["watermark"] is not None:
+        click.echo(f"nothing after {manifest['watermark']}, where the watermark stands")
     _changed(manifest)
     if dry_run:
         show.note("Nothing was changed.")

@@ -27,7 +27,7 @@ from headgate.model.identity import change_key
 from headgate.model.ports import Noticed
 from headgate.pg import Database, Link, Record, queries
 
-from . import inbox
+from . import inbox, watermark
 from .inbox import NOTICE, Registered
 
 Q = queries.load(__file__)
@@ -134,14 +134,18 @@ async def _freeze(link: Link, wanted: Wanted) -> Frozen:
         wanted.because,
         wanted.per_second,
     )
+    passed = watermark.combined(await watermark.streams(link, wanted.pipeline))
+    upto = passed.get(wanted.pipeline)
     if wanted.known:
         w = wanted
-        await link.execute(Q.publications, id, pipeline, w.start, w.end, w.every, w.only, w.mode)
-    if wanted.unseen:
-        await _list_unseen(link, id, pipeline, wanted.unseen)
+        await link.execute(
+            Q.publications, id, pipeline, w.start, w.end, w.every, w.only, w.mode, upto
+        )
+    if unseen := [u for u in wanted.unseen if upto is None or u.noticed.event_time <= upto]:
+        await _list_unseen(link, id, pipeline, unseen)
     counted = await link.fetchrow(Q.counted, id)
     assert counted is not None
-    manifest = _manifest(wanted, counted, await _changed(link, id, wanted.pins))
+    manifest = _manifest(wanted, counted, await _changed(link, id, wanted.pins), upto)
     refused = [c for c in manifest["changed"] if _matters(c, wanted)]
     if refused:
         raise Otherwise(manifest, refused)
@@ -215,7 +219,9 @@ def _matters(changed: Changed, wanted: Wanted) -> bool:
     return changed["aspect"] not in wanted.accepted
 
 
-def _manifest(wanted: Wanted, counted: Record, changed: list[Changed]) -> FrozenManifest:
+def _manifest(
+    wanted: Wanted, counted: Record, changed: list[Changed], upto: datetime | None
+) -> FrozenManifest:
     p = wanted.pins
     return {
         "schema": SCHEMA,
@@ -235,7 +241,7 @@ def _manifest(wanted: Wanted, counted: Record, changed: list[Changed]) -> Frozen
             "digest": f"sha256:{counted['digest'].hex()}",
             "list": None,
         },
-        "watermark": None,
+        "watermark": _moment(upto),
         "changed": changed,
         "accepted": sorted(wanted.accepted),
     }

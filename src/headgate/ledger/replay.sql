@@ -14,7 +14,8 @@ VALUES ($1, $2, '{}', $3, $4, $5, $6, 0) RETURNING id
 
 -- name: publications
 -- What was published in a window of event time [start, end), in the order of changes: what readers see,
--- or every version, but for reverts, which made nothing of their own.
+-- or every version, but for reverts, which made nothing of their own. Nothing from beyond the watermark:
+-- there more may come, and the same window would be another one tomorrow.
 INSERT INTO headgate.replay_input (replay, n, original, content, uri)
 SELECT $1, row_number() OVER (ORDER BY e.event_time, u.entry), u.entry, u.content, u.uri
 FROM headgate.publication u JOIN headgate.entry e ON e.id = u.entry
@@ -24,6 +25,7 @@ WHERE u.pipeline = $2 AND NOT u.removed
   AND CASE WHEN $5 THEN e.reverts IS NULL ELSE u.successor IS NULL END
   AND (e.reverts IS NULL OR $7 = 'publish')
   AND ($6::bigint[] IS NULL OR u.entry = ANY ($6))
+  AND ($8::timestamptz IS NULL OR e.event_time <= $8)
 
 -- name: unseen
 -- Objects that a source lists and nobody has published, after what is there already.

@@ -92,7 +92,7 @@ def held(
             yield Aside(envelope, Quarantine(classify(error), reason_of(error), describe(error)))
 
 
-async def streams(db: Database, pipeline: str | None = None) -> list[Standing]:
+async def streams(db: Database | Link, pipeline: str | None = None) -> list[Standing]:
     """The streams of every pipeline that declares event time, or of one."""
     return [
         Standing(
