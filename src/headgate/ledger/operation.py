@@ -175,8 +175,10 @@ async def end_within(link: Link, lease: Lease, ending: Ending) -> None:
     link.xid, link.proof = row["xid"], (Q.ended, (lease.id, lease.token, lease.fence))
 
 
-async def end_many(link: Link, ended: Sequence[tuple[Lease, Ending]]) -> None:
-    """The same for many; one that lost its lease fails all."""
+async def end_many(
+    link: Link, ended: Sequence[tuple[Lease, Ending]], lock_keys: Sequence[int]
+) -> None:
+    """The same for many, with their locks; one that lost its lease or finds its lock fails all."""
     xid = await _fenced(
         link.fetchval(
             Q.end_many,
@@ -188,15 +190,11 @@ async def end_many(link: Link, ended: Sequence[tuple[Lease, Ending]]) -> None:
             [e.digest for _, e in ended],
             [e.store for _, e in ended],
             [e.doc for _, e in ended],
+            lock_keys,
         )
     )
     lease = ended[0][0]
     link.xid, link.proof = xid, (Q.ended, (lease.id, lease.token, lease.fence))
-
-
-async def enter(link: Link, lock_keys: Sequence[int]) -> set[int]:
-    """Take the advisory locks that are free, until the transaction ends: which ones."""
-    return {row["lk"] for row in await link.fetch(Q.enter, sorted(set(lock_keys)))}
 
 
 async def end(

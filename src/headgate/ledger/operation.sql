@@ -220,15 +220,20 @@ BEGIN
 END $$;
 
 -- function: operation_end_many
--- Successes of many callers of one process, none of which holds a dataset. One that lost its lease fails all.
+-- Successes of many callers of one process, none of which holds a dataset. One that lost its lease fails all,
+-- and so does a lock that is taken (HG002): each then commits alone, and waits for its own.
 CREATE OR REPLACE FUNCTION headgate.operation_end_many(
-    ofs bigint[], toks bytea[], fs int[], ress bytea[], cods text[], digests bytea[], places text[], saids text[])
+    ofs bigint[], toks bytea[], fs int[], ress bytea[], cods text[], digests bytea[], places text[], saids text[],
+    lks bigint[])
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
     stamp  text := extract(epoch FROM moment)::text;
     many   int;
 BEGIN
+    IF EXISTS (SELECT FROM unnest(lks) AS l(lk) WHERE NOT pg_try_advisory_xact_lock(l.lk)) THEN
+        RAISE EXCEPTION 'the lock of an operation is taken' USING ERRCODE = 'HG002';
+    END IF;
     WITH ended AS (
         UPDATE headgate.operation x SET
             status = 'success', lease_until = NULL, updated_at = moment, lines = x.lines + 1,
@@ -303,11 +308,7 @@ SELECT * FROM headgate.operation_take_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $
 SELECT pointer, xid FROM headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
 
 -- name: end_many
-SELECT headgate.operation_end_many($1, $2, $3, $4, $5, $6, $7, $8) AS xid
-
--- name: enter
--- The locks that are free, of many: who finds one taken commits alone, and waits for it.
-SELECT t.lk FROM unnest($1::bigint[]) AS t(lk) WHERE pg_try_advisory_xact_lock(t.lk)
+SELECT headgate.operation_end_many($1, $2, $3, $4, $5, $6, $7, $8, $9) AS xid
 
 -- name: end_alone
 -- All there is to commit, lock and end, in one statement.

@@ -28,8 +28,10 @@ from .holder import holder
 from .lent import lent
 
 MOST = 200
-AT_ONCE = 1
+AT_ONCE = 8
 TRIES = 5
+# What a batch is refused for by one of its members.
+_REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
 A = TypeVar("A")
 B = TypeVar("B")
 
@@ -80,7 +82,9 @@ class Desk:
         else:
             await self._ends.board(leaving)
 
-    async def _take_all(self, asking: Sequence[Asking]) -> Sequence[Answer | BaseException]:
+    async def _take_all(
+        self, asking: Sequence[Asking], _: Callable[[], None]
+    ) -> Sequence[Answer | BaseException]:
         if len(asking) == 1:
             return [await ledger.take(self._db, holder(), asking[0])]
         order = sorted(range(len(asking)), key=lambda n: asking[n].key)
@@ -88,33 +92,29 @@ class Desk:
         by_place = dict(zip(order, found, strict=True))
         return [by_place[n] for n in range(len(asking))]
 
-    async def _end_all(self, leaving: Sequence[Leaving]) -> Sequence[BaseException | None]:
-        if len(leaving) == 1:
-            return [await _outcome(self._end_one(leaving[0]))]
-        try:
-            together = await self._end_together(leaving)
-        except errors.LedgerUnavailable as error:
-            return [error] * len(leaving)
-        except (errors.Fenced, driver.PostgresError, driver.InterfaceError, ValueError, TypeError):
-            together = set[int]()  # nothing was applied; who it was shows when each goes alone
-        return [
-            None if n in together else await _outcome(self._end_one(one))
-            for n, one in enumerate(leaving)
-        ]
+    async def _end_all(
+        self, leaving: Sequence[Leaving], depart: Callable[[], None]
+    ) -> Sequence[BaseException | None]:
+        if len(leaving) > 1:
+            try:
+                await self._end_together(leaving, depart)
+            except errors.LedgerUnavailable as error:
+                return [error] * len(leaving)
+            except (errors.Fenced, *_REFUSED):
+                pass  # nothing was applied; who it was shows when each goes alone
+            else:
+                return [None] * len(leaving)
+        return [await _outcome(self._end_one(one)) for one in leaving]
 
-    async def _end_together(self, leaving: Sequence[Leaving]) -> set[int]:
-        """One commit for all whose locks are free: which ones."""
+    async def _end_together(self, leaving: Sequence[Leaving], depart: Callable[[], None]) -> None:
+        """One commit for all."""
         idle = min(one.manner.lease_seconds for one in leaving)
         async with lent(self._db, idle) as link:
-            free = await ledger.enter(link, [one.lock_key for one in leaving])
-            chosen = [(n, one) for n, one in enumerate(leaving) if one.lock_key in free]
-            if not chosen:
-                return set()
-            deferred = _in_turn([one.deferred for _, one in chosen])
-            await send(link, deferred)
-            await ledger.end_many(link, [(one.lease, one.ending) for _, one in chosen])
+            await send(link, _in_turn([one.deferred for one in leaving]))
+            ended = [(one.lease, one.ending) for one in leaving]
+            await ledger.end_many(link, ended, [one.lock_key for one in leaving])
             reached(Moment.RECORDED)
-        return {n for n, _ in chosen}
+            depart()  # while the disk is written, the next batch can be loaded
 
     async def _end_one(self, leaving: Leaving) -> None:
         if not leaving.deferred:
@@ -179,43 +179,57 @@ def _answer_of(task: asyncio.Task[Answer]) -> Answer | BaseException:
 
 
 class _Train(Generic[A, B]):
-    """Batches: who comes while all are on their way rides in the next one."""
+    """Batches: who comes while one is loaded rides in the next. `go` may say that it departs."""
 
     def __init__(
         self,
-        go: Callable[[Sequence[A]], Awaitable[Sequence[B | BaseException]]],
+        go: Callable[[Sequence[A], Callable[[], None]], Awaitable[Sequence[B | BaseException]]],
         unheard: Callable[[A, B | BaseException], None],
     ) -> None:
         self._go = go
         self._unheard = unheard
         self._waiting: deque[tuple[A, asyncio.Future[B]]] = deque()
+        self._loading = False
         self._running: set[asyncio.Task[None]] = set()
 
     def board(self, one: A) -> asyncio.Future[B]:
         """Ride in the next batch; what comes of it."""
         ended: asyncio.Future[B] = asyncio.get_running_loop().create_future()
         self._waiting.append((one, ended))
-        if len(self._running) < AT_ONCE:
-            self._running.add(asyncio.ensure_future(self._run()))
+        self._load()
         return ended
 
+    def _load(self) -> None:
+        if self._waiting and not self._loading and len(self._running) < AT_ONCE:
+            self._loading = True
+            # It begins at the next turn of the loop: who comes in this one is still taken along.
+            self._running.add(asyncio.ensure_future(self._run()))
+
     async def _run(self) -> None:
+        batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+        departed = False
+
+        def depart() -> None:
+            nonlocal departed
+            if not departed:
+                departed, self._loading = True, False
+                self._load()
+
+        answers: Sequence[B | BaseException]
         try:
-            while self._waiting:
-                batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
-                answers: Sequence[B | BaseException]
-                try:
-                    answers = await self._go([one for one, _ in batch])
-                except Exception as error:
-                    answers = [error] * len(batch)
-                for (one, ended), answer in zip(batch, answers, strict=True):
-                    if ended.done():  # cancelled: nobody waits any more
-                        self._unheard(one, answer)
-                    elif isinstance(answer, BaseException):
-                        ended.set_exception(answer)
-                    else:
-                        ended.set_result(answer)
+            answers = await self._go([one for one, _ in batch], depart)
+        except Exception as error:
+            answers = [error] * len(batch)
         finally:
             task = asyncio.current_task()
             assert task is not None
             self._running.discard(task)
+            depart()
+        self._load()
+        for (one, ended), answer in zip(batch, answers, strict=True):
+            if ended.done():  # cancelled: nobody waits any more
+                self._unheard(one, answer)
+            elif isinstance(answer, BaseException):
+                ended.set_exception(answer)
+            else:
+                ended.set_result(answer)
