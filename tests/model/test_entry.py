@@ -43,6 +43,7 @@ WITHOUT = {
     "ledger/garbage.py:look": "only reads, under settings of its own",
     "ledger/garbage.py:delete": "COLLECTED is between the bytes and the row; both may be repeated",
     "ledger/audit_objects.py:_page": "only reads, under settings of its own",
+    "ledger/reconcile.py:lines": "only reads, and a temporary table of its own",
     "ledger/request.py:preview": "no entry is touched; a preview that was lost is asked for again",
     "runtime/rehearse.py:transaction": "hands on the transaction of whoever rehearses",
 }

@@ -261,7 +261,7 @@ def test_parameters_that_only_look_alike_differ():
     ("params", "named"),
     [
         ({"a": {"b": [1, {2}]}}, r"params\.a\.b\[1\] is a set"),
-        ({"a": b"x"}, r"params\.a is a bytes"),
+        ({"a": bytearray(b"x")}, r"params\.a is a bytearray"),
         ({"a": object()}, r"params\.a is a object"),
         ({"a": {1: 2}}, r"params\.a has the name 1"),
         ({"a": ["\ud800"]}, r"params\.a\[0\] has half a surrogate"),

@@ -39,10 +39,14 @@ def _emitted() -> list[tuple[str, str, set[str]]]:
             if isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)):
                 called = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
                 first = node.args[0] if node.args else None
-                if called != "emit" or not isinstance(first, (ast.Name, ast.Attribute)):
+                if not isinstance(first, (ast.Name, ast.Attribute)):
                     continue
                 name = first.id if isinstance(first, ast.Name) else first.attr
                 labels = {k.arg or "**" for k in node.keywords} - {"value"}
+                if called == "_tell":  # an operation tells all of its signals with its own names
+                    labels = set(signal.REPLAYS.labels)
+                elif called != "emit":
+                    continue
                 found.append((f"{path.relative_to(SOURCE)}:{node.lineno}", name, labels))
     return found
 

@@ -63,10 +63,9 @@ async def test_no_commit_runs_ahead_behind_a_pooler(
     world: World, stranger: int, waits: str
 ) -> None:
     """A pooler could hide a crash: a session that did not greet us waits for the disk."""
-    ahead = inbox.AHEAD.replace("$16", "$1")
     async with world.db.transaction() as link:
         greeted_by = link.raw.get_server_pid()
-        await link.fetchval(f"SELECT {ahead}", greeted_by + stranger)
+        await link.fetchval(f"SELECT 1 {inbox.AHEAD.format(1)}", greeted_by + stranger)
         assert await link.fetchval("SHOW synchronous_commit") == waits
 
 

@@ -62,7 +62,7 @@ def replay() -> None:
 
     \b
     headgate replay rain.py --from 2026-03-02 --to 2026-03-09 --verify
-    headgate replay rain.py --from 2026-03-02 --to 2026-03-09 --publish --because "fixed rounding"
+    headgate replay rain.py --from 2026-03-02 --publish --because "fixed rounding"
 
     --verify makes everything again beside your data and compares it; nothing is changed.
     --publish lets the workers run it once more and takes the place of what is published.

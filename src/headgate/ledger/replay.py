@@ -351,4 +351,6 @@ async def stop(db: Database, id: int, *, because: str, actor: str = "") -> tuple
         row = await link.fetchrow(Q.stop, id)
         if row is not None:
             await link.execute(Q.act, actor or getpass.getuser(), "stop replay", because)
-        return None if row is None else (row["done"], row["inputs"])
+        reached(Point.BEFORE_RELEASE)
+    reached(Point.AFTER_RELEASE)
+    return None if row is None else (row["done"], row["inputs"])

@@ -58,6 +58,9 @@ CREATE INDEX worker_alive ON headgate.worker (alive_until) WHERE buried_at IS NU
 -- What arrived, once per key. Never updated and never deleted: the row is its own tombstone.
 -- A revert arrives too: `reverts` is the publication it takes back, `restores` the one whose state it
 -- brings back; null there: nothing was published before.
+-- `late` is the watermark that had already passed the event when it was admitted. Null: it was on time,
+-- or its pipeline does not ask. It is set in the admitting transaction and never again. That it is above
+-- `event_time` is checked by `headgate verify`: a CHECK would be paid for by every entry.
 CREATE TABLE headgate.entry (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     event_time  timestamptz NOT NULL,
@@ -72,6 +75,7 @@ CREATE TABLE headgate.entry (
     data        bytea,
     reverts     bigint,
     restores    bigint CHECK (restores IS NULL OR reverts IS NOT NULL),
+    late        timestamptz,
     UNIQUE (pipeline, key));
 CREATE INDEX entry_reverts ON headgate.entry (reverts) WHERE reverts IS NOT NULL;
 ALTER TABLE headgate.entry ALTER COLUMN envelope SET STORAGE EXTERNAL;

@@ -45,7 +45,7 @@ SELECT j.batch, j.n, c.pos, j.entry, j.fence, j.attempt, j.outcome::text AS outc
        b.version AS b_version, b.removed AS b_removed, b.content AS b_content,
        b.artifacts::text AS b_artifacts, b.fence AS b_fence, b.doc AS b_doc, b.uri AS b_uri,
        b.envelope AS b_envelope, b.inline_size AS b_inline_size,
-       z.fence AS z_fence, a.because, a.actor
+       z.fence AS z_fence, a.because, a.actor, e.late
 FROM headgate.journal j
 LEFT JOIN LATERAL (
     SELECT c.pos FROM headgate.commit c WHERE c.batch = j.batch LIMIT 1) c ON true
