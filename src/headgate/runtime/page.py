@@ -12,7 +12,16 @@ is done again, or late, writes what is true by then and never goes back.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import asyncio
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Sequence,
+)
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
@@ -174,6 +183,33 @@ def key_of(facts: Facts | None) -> Key | None:
     if facts is None or facts.item is None or facts.version is None or not facts.version.files:
         return None
     return facts.item.collection, facts.item.id
+
+
+async def ahead(
+    read: Callable[[int, int], Awaitable[T]],
+    windows: Iterable[tuple[int, int]],
+    *,
+    one_at_a_time: bool = False,
+) -> AsyncGenerator[T]:
+    """What is read of each window, in turn. The next is read while one is dealt with.
+
+    Not where all questions go over one connection: `one_at_a_time`.
+    """
+    coming: asyncio.Future[T] | None = None
+    try:
+        for window in windows:
+            now, coming = coming, asyncio.ensure_future(read(*window))
+            if one_at_a_time:
+                yield await coming
+                coming = None
+            elif now is not None:
+                yield await now
+        if coming is not None:
+            yield await coming
+    finally:
+        if coming is not None and not coming.done():
+            coming.cancel()
+            await asyncio.wait([coming])
 
 
 def portions(things: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
 
@@ -32,7 +32,7 @@ from headgate.pg import Database, Link
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
 
-from .page import Page, portions
+from .page import Page, ahead, portions
 from .tuning import Tuning
 
 log = get_logger("headgate.project")
@@ -148,9 +148,9 @@ class Projector:
         page = Page(self._db, place)
         windows = await projection.windows(self._db, place, after, LINES, PORTIONS)
         async with Writer(self._store(place.uri)) as writer:
-            for begin, end in windows:
-                lines = await page.read(begin, end)
-                await writer.write(await asyncio.to_thread(render_runs, lines))
+            async with aclosing(ahead(page.read, windows)) as reading:
+                async for lines in reading:
+                    await writer.write(await asyncio.to_thread(render_runs, lines))
             await writer.settle()
             gone: list[str] = []
             for keys in portions(page.touched, LINES):

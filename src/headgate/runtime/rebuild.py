@@ -7,7 +7,8 @@ The whole journal is read once, and nothing of what is in the store is believed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -23,7 +24,7 @@ from headgate.model.ports import Store
 from headgate.pg import Database, Link
 from headgate.stores import open_store
 
-from .page import Page, Touched, key_of, portions
+from .page import Page, Touched, ahead, key_of, portions
 from .project import Projector, Writer, render_runs
 from .tuning import Tuning
 
@@ -158,21 +159,25 @@ class Rebuild:
 
     async def run(self, upto: int, progress: Progress) -> None:
         """Everything up to a commit; then what is not expected is removed."""
-        at, done = 0, 0
+        at = 0
         while at < upto:
             windows = await projection.windows(self._db, self._place, at, LINES, PORTIONS, upto)
-            for begin, end in windows:
-                done += await self._window(begin, end)
-                progress(end, upto)
+            alone = isinstance(self._db, Link)
+            async with aclosing(ahead(self._read, windows, one_at_a_time=alone)) as reading:
+                async for page, lines, end in reading:
+                    await self._render(page, lines)
+                    progress(end, upto)
             at = windows[-1][1] if windows else upto
         await self._lists()
         await self._sink.settle()
         await self._strays()
         self._told.items, self._told.files = len(self._seen), len(self._expected)
 
-    async def _window(self, begin: int, end: int) -> int:
+    async def _read(self, begin: int, end: int) -> tuple[Page, list[Facts], int]:
         page = Page(self._db, self._place)
-        lines = await page.read(begin, end)
+        return page, await page.read(begin, end), end
+
+    async def _render(self, page: Page, lines: Sequence[Facts]) -> None:
         heads = {key_of(line) for line in lines if line.successor is None} - {None} - self._seen
         keys: list[Key] = [key for key in heads if key is not None]
         # Whatever became of an item on its way, all of it is made anew: once, where its head is.
@@ -185,7 +190,6 @@ class Rebuild:
             return render(lines) | changes.render()
 
         await self._write(await asyncio.to_thread(made))
-        return len(lines)
 
     async def _lists(self) -> None:
         described = await projection.collections(self._db, self._place)
