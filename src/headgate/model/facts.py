@@ -21,7 +21,7 @@ from msgspec import structs
 
 from .dataset import Dataset
 from .envelope import Envelope
-from .mask import LENGTH, is_harmless, mask, mask_uri
+from .mask import ITEMS, LENGTH, is_harmless, is_secret, mask, mask_uri
 from .output import output
 
 Outcome = Literal["finalized", "skipped", "quarantined", "waiting", "received", "fenced"]
@@ -231,7 +231,7 @@ class Facts:
         # The names are ours, but for those in the metadata. One look at all texts of a message is
         # enough for nearly every one of them.
         text = orjson.dumps(said).decode()
-        if told.metadata or len(text) > LENGTH or not is_harmless(text):
+        if len(text) > LENGTH or not is_harmless(text) or not _is_plain(told.metadata):
             said = cast("dict[str, Any]", mask(said))
         return {**said, "uri": mask_uri(told.uri)}
 
@@ -240,6 +240,14 @@ class Facts:
         """When the attempt was claimed."""
         last = next((ms for _, ms in reversed(self.steps) if ms is not None), 0)
         return self.at - timedelta(milliseconds=last)
+
+
+def _is_plain(metadata: Mapping[str, Any]) -> bool:
+    """Has it a few values, none of them a secret by its name and none with names inside?"""
+    return len(metadata) <= ITEMS and all(
+        isinstance(value, str | int | float | None) and not is_secret(name)
+        for name, value in metadata.items()
+    )
 
 
 def run_name(entry: int, fence: int) -> str:
