@@ -57,8 +57,8 @@ async def check_tables(link: Link, findings: Findings) -> None:
     for id_, task, key, lease_until, calls in await link.fetch(Q.stuck):
         findings.found(
             "operation_stuck",
-            f"{_named(id_, task, key)}: its caller is gone since {lease_until:%F %T}, and had called"
-            f" {', '.join(calls)}; nobody has finished it or taken that back",
+            f"{_named(id_, task, key)}: its caller is gone since {lease_until:%F %T}, and had"
+            f" called {', '.join(calls)}; nobody has finished it or taken that back",
         )
     _locks(findings, await link.fetch(Q.locks))
     for id_, name, dangling in await link.fetch(Q.calls):

@@ -89,11 +89,12 @@ HINTS: dict[str, str] = {
     "operation_line_altered": _RESTORE,
     "operation_line_missing": _RESTORE,
     "operation_lock_left": (
-        "Its dataset waits until then. Sooner: headgate operation reset KEY --because …; or, if the "
-        "operation is not there, delete the row from headgate.operation_lock."
+        "Its dataset waits until then. Sooner: headgate operation reset KEY --because …; or, if "
+        "the operation is not there, delete the row from headgate.operation_lock."
     ),
     "operation_result_mismatch": (
-        "Restore the row from a backup, or let it run again: headgate operation reset KEY --because …"
+        "Restore the row from a backup, or let it run again: "
+        "headgate operation reset KEY --because …"
     ),
     "operation_status_mismatch": _WRITER,
     "operation_stuck": (
