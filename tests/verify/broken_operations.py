@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 from tests.verify.broken import Broken
+from tests.verify.damage import object_file
+from tests.verify.operations import LARGE
 from tests.verify.world import World
 
 
@@ -17,6 +21,20 @@ async def _forge_a_line(world: World) -> None:
         " convert_to(concat_ws(E'\\n', operation, n, extract(epoch FROM at), fence, event, holder,"
         f" 'other', doc), 'UTF8')) WHERE n = 1 AND operation = {_of('loaded')}"
     )
+
+
+_DIGEST = sha256(LARGE).digest()
+_GONE = f"DELETE FROM headgate.object WHERE digest = '\\x{_DIGEST.hex()}'"
+
+
+async def _delete_a_result(world: World) -> None:
+    object_file(world, _DIGEST).unlink()
+
+
+async def _flip_a_byte(world: World) -> None:
+    path = object_file(world, _DIGEST)
+    path.chmod(0o600)
+    path.write_bytes(LARGE.upper())
 
 
 BROKEN_OPERATIONS = [
@@ -115,5 +133,19 @@ BROKEN_OPERATIONS = [
         {"operation_stuck"},
         sql="UPDATE headgate.operation SET lease_until = now() - interval '1h'"
         " WHERE status = 'running'",
+    ),
+    Broken("a stored result was deleted", {"object_missing"}, by=_delete_a_result),
+    Broken("a stored result was changed", {"object_damaged"}, by=_flip_a_byte, deep=True),
+    Broken("a stored result is unknown", {"object_unknown"}, sql=_GONE),
+    Broken(
+        "a stored result was collected",
+        {"object_collected"},
+        sql=f"WITH gone AS ({_GONE} RETURNING *) INSERT INTO headgate.collected"
+        " SELECT store, digest, size, now(), interval '0' FROM gone",
+    ),
+    Broken(
+        "a stored result is not kept",
+        {"object_not_kept"},
+        sql=f"UPDATE headgate.object SET state = 'staged' WHERE digest = '\\x{_DIGEST.hex()}'",
     ),
 ]

@@ -2,7 +2,8 @@
 
 `loaded` was done after an attempt that failed, and somebody was denied meanwhile; `charged` was
 called with another payload after it was done; `left` made a call and stopped; `held` has its
-dataset now; `again` was reset after it was done; `given` was interrupted while it asked.
+dataset now; `again` was reset after it was done; `given` was interrupted while it asked; the result
+of `large` is in the store.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from hashlib import sha256
 
 from headgate.ledger import operation as ledger
 from headgate.ledger.operation import Asking, Ending, Lease
+from headgate.ledger.transaction import send
 from headgate.model.operation import named
+from headgate.operations.kept import keep
 from headgate.pg import Database
 
 DAY = 86_400.0
+LARGE = b"large"
 
 
 @dataclass
@@ -45,7 +49,7 @@ class _Caller:
         await ledger.end(self.db, lease, ending, lease.id, 1)
 
 
-async def live(db: Database) -> None:
+async def live(db: Database, lake: str) -> None:
     """Let operations of every kind of ending happen."""
     me = _Caller(db)
     first = await me.take("loaded")
@@ -66,3 +70,11 @@ async def live(db: Database) -> None:
     given = me.asking("given")
     await ledger.take(db, "me", given)
     await ledger.give_back(db, given.key, given.token, given.lock_key)
+    large = await me.take("large")
+    store, keeping = await keep(db, lake, LARGE, "large", 1)
+    async with db.transaction() as link:
+        await send(link, [keeping])
+        digest = sha256(LARGE).digest()
+        await ledger.end_within(
+            link, large, Ending("success", "{}", codec="bytes", digest=digest, store=store)
+        )

@@ -151,7 +151,7 @@ async def build(db: Database, folder: Path) -> None:
     await settle()
     await quarantine.discard(db, [named["junk1"]], because="not needed", actor="tester")
     await settle()
-    await operations.live(db)
+    await operations.live(db, str(folder / "lake"))
 
 
 async def names(db: Database) -> dict[str, int]:
@@ -198,6 +198,7 @@ async def copied(server: Server, template: str, folder: Path) -> AsyncGenerator[
     async with await Database.open(_url(server, name)) as db:
         before, now = (open_store(str(at / "lake")).uri for at in (folder, there))
         await db.execute("UPDATE headgate.store SET uri = $1", now)
+        await db.execute("UPDATE headgate.operation SET store = $1 WHERE store = $2", now, before)
         for file in [*there.glob("lake/runs/*/*"), *there.glob("lake/prov/*")]:
             file.write_text(file.read_text().replace(before, now))
         yield World(db, there, await names(db))

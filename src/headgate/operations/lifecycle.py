@@ -351,7 +351,9 @@ class Lifecycle:
         large = len(data) > self.manner.result_bytes
         store = None
         if large:
-            store = await keep(self.manner.store, data, self.name, self.manner.result_bytes)
+            db, limit = await self._home.database(), self.manner.result_bytes
+            store, (sql, args) = await keep(db, self.manner.store, data, self.name, limit)
+            self.tx.later(sql, *args)
             reached(Moment.KEPT)
         ending = Ending(
             "success",

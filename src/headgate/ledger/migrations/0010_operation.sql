@@ -39,6 +39,9 @@ CREATE TABLE headgate.operation (
     CHECK ((status = 'success') = (result_hash IS NOT NULL))) WITH (fillfactor = 70);
 -- Which period an operation that is called by the day or the hour is in.
 CREATE INDEX operation_base ON headgate.operation (base, id DESC) WHERE base IS NOT NULL;
+-- Results that are in a store. Not by their digest: most operations have none, and whether one ends must
+-- not be a matter of an index.
+CREATE INDEX operation_stored ON headgate.operation (id) WHERE store IS NOT NULL;
 
 -- Who may work on a dataset now, where operations of one dataset wait for each other. Gone at rest.
 CREATE TABLE headgate.operation_lock (
