@@ -90,7 +90,8 @@ BEGIN
             UPDATE headgate.operation x SET
                 status = 'running', fence = x.fence + 1, attempts = x.attempts + 1, token = tok,
                 holder = who, begun_at = clock_timestamp(), updated_at = clock_timestamp(),
-                lease_until = due, lines = o.lines, payload = told, reason = NULL, parts = doc
+                lease_until = due, lines = o.lines, payload = told, reason = NULL, parts = doc,
+                lock_key = lk, exclusive = alone
             WHERE x.id = o.id RETURNING * INTO o;
             verdict := 'taken';
         END IF;
