@@ -80,6 +80,14 @@ CREATE TABLE headgate.operation_call (
     result    bytea,
     PRIMARY KEY (operation, name));
 
+-- Callers that called for a person, and when the incident hook was last told of one.
+CREATE TABLE headgate.operation_escalation (
+    pipeline text NOT NULL,
+    task     text NOT NULL,
+    times    bigint NOT NULL,
+    told_at  timestamptz NOT NULL,
+    PRIMARY KEY (pipeline, task)) WITH (fillfactor = 50);
+
 -- S2 § 8 for both: what pipelines publish, and what operations do.
 CREATE VIEW headgate.idempotency_log AS
 SELECT coalesce(encode(u.effect, 'hex'), s.key) AS idem_key,
