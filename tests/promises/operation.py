@@ -408,6 +408,25 @@ async def test_operations_of_a_dataset_wait_for_each_other_unless_sharded(world:
     assert await world.count("headgate.operation_lock") == 0
 
 
+@pytest.mark.parametrize("before", ["key", "dataset"])
+async def test_an_operation_may_be_locked_otherwise_than_when_it_was_begun(
+    world: World, before: str
+) -> None:
+    """A new release may lock by dataset what the old one locked by key: attempts go on."""
+    after = {"key": "dataset", "dataset": "key"}[before]
+
+    def load(lock: Any) -> Any:
+        return hg.operation("load", key=1, dataset="sales", lock=lock)
+
+    with pytest.raises(ZeroDivisionError), load(before):
+        raise ZeroDivisionError
+    with load(after) as op:
+        op.result = 1
+    assert await world.count("headgate.operation_lock") == 0
+    with load(before) as op:
+        assert op.result == 1
+
+
 def elsewhere(coroutine: Any) -> asyncio.Task[Any]:
     """As another caller would: outside of the operation that this code is in."""
     return asyncio.get_running_loop().create_task(coroutine, context=contextvars.Context())

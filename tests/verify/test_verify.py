@@ -8,9 +8,11 @@ import re
 
 import pytest
 from tests.verify.broken import BROKEN, Broken
+from tests.verify.broken_operations import BROKEN_OPERATIONS
 from tests.verify.damage import anchor_file
 from tests.verify.world import GOOD, Copy, archive, rain
 
+from headgate.ledger import audit_operation
 from headgate.ledger.finding import HINTS
 from headgate.pg import Database
 from headgate.runtime import inline
@@ -38,6 +40,59 @@ def test_a_broken_ledger_is_found_and_named(copy_of_world: Copy, broken: Broken)
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("broken", BROKEN_OPERATIONS, ids=lambda b: b.name.replace(" ", "_"))
+def test_a_broken_operation_is_found_and_named(copy_of_world: Copy, broken: Broken) -> None:
+    """Nobody can change what an operation did, or leave one behind, without verify saying so."""
+
+    async def go() -> None:
+        async with copy_of_world() as world:
+            await broken.happen(world)
+            report = await verify(world.db, deep=broken.deep)
+            assert {v.code for v in report.violations} == broken.codes, _shown(report)
+            assert len(report.violations) == len(broken.codes), _shown(report)
+            assert all("operation" in v.text and v.hint for v in report.violations)
+
+    asyncio.run(go())
+
+
+def test_a_lease_or_a_lock_that_ran_out_stops_nobody(copy_of_world: Copy) -> None:
+    """A caller that died is no violation where nothing is left of it: the next one takes over."""
+
+    async def go() -> None:
+        async with copy_of_world() as world:
+            past = "lease_until = now() - interval '1h'"
+            await world.db.execute(
+                f"DELETE FROM headgate.operation_call; UPDATE headgate.operation_lock SET {past};"
+                f"UPDATE headgate.operation SET {past} WHERE status = 'running'"
+            )
+            report = await verify(world.db)
+            assert report.ok, _shown(report)
+            assert not report.notes
+            await world.db.execute("UPDATE headgate.operation_lock SET operation = 1")
+            report = await verify(world.db)
+            assert report.ok, _shown(report)
+            assert any("nobody waits" in note for note in report.notes)
+
+    asyncio.run(go())
+
+
+def test_operations_are_read_a_page_at_a_time(
+    copy_of_world: Copy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages end inside a journal and between operations, and nothing is lost or told twice."""
+
+    async def go() -> None:
+        async with copy_of_world() as world:
+            for page, lines in itertools.product((1, 2, 6), (1, 2, 3)):
+                monkeypatch.setattr(audit_operation, "PAGE", page)
+                monkeypatch.setattr(audit_operation, "LINES_PAGE", lines)
+                report = await verify(world.db)
+                assert report.ok, _shown(report)
+                assert report.checked["operation lines"] == 8
+
+    asyncio.run(go())
+
+
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_sound_ledger_has_no_violations(copy_of_world: Copy, deep: bool) -> None:
     """Finished, skipped, waiting, quarantined, discarded: an honest ledger passes."""
@@ -50,10 +105,13 @@ def test_a_sound_ledger_has_no_violations(copy_of_world: Copy, deep: bool) -> No
             assert report.violations == report.notes == []
             assert report.checked["entries"] == len(world.entries)
             assert report.checked["anchors"] == 1
+            assert report.checked["operations"] == 7
+            assert report.checked["operation lines"] == 8
             assert report.checked["objects"] > report.checked["publications"]
-            assert {"chain", "entries", "items", "tables", "watermarks", "rows", "objects"} == {
-                what for what, _, _ in seen
-            }
+            assert {what for what, _, _ in seen} == {
+                "chain", "entries", "items", "operations", "tables", "watermarks", "rows",
+                "objects",
+            }  # fmt: skip
             assert all(done <= of for _, done, of in seen)
 
     asyncio.run(go())
@@ -147,7 +205,7 @@ def test_what_cannot_be_checked_is_said(copy_of_world: Copy) -> None:
 
 def test_every_code_has_a_ledger_that_shows_it() -> None:
     """No code of verify is promised and never seen."""
-    shown = set[str]().union(*(broken.codes for broken in BROKEN))
+    shown = set[str]().union(*(broken.codes for broken in [*BROKEN, *BROKEN_OPERATIONS]))
     assert shown | {"store_unreadable"} == set(HINTS)
 
 
@@ -156,7 +214,11 @@ def test_a_store_that_cannot_be_read_is_named_once(copy_of_world: Copy) -> None:
 
     async def go() -> None:
         async with copy_of_world() as world:
-            await world.db.execute("UPDATE headgate.store SET uri = 's3://bucket/lake'")
+            elsewhere = "'s3://bucket/lake'"
+            await world.db.execute(
+                f"UPDATE headgate.store SET uri = {elsewhere};"
+                f"UPDATE headgate.operation SET store = {elsewhere} WHERE store IS NOT NULL"
+            )
             report = await verify(world.db)
             assert [v.code for v in report.violations] == ["store_unreadable"]
 

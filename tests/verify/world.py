@@ -3,7 +3,7 @@
 a.csv was corrected once, b.csv published once, c.csv touched without a change; bad.csv is in
 quarantine, junk.csv was discarded from there, again.csv was released and is in it again; slow.csv
 and late.csv wait for a retry. An inline event was told twice, once with another payload, and an
-older one came after it.
+older one came after it. Operations are told of in operations.py.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from tests import scratch
+from tests.verify import operations
 
 import headgate as hg
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox, quarantine
@@ -150,6 +151,7 @@ async def build(db: Database, folder: Path) -> None:
     await settle()
     await quarantine.discard(db, [named["junk1"]], because="not needed", actor="tester")
     await settle()
+    await operations.live(db, str(folder / "lake"))
 
 
 async def names(db: Database) -> dict[str, int]:
@@ -196,6 +198,7 @@ async def copied(server: Server, template: str, folder: Path) -> AsyncGenerator[
     async with await Database.open(_url(server, name)) as db:
         before, now = (open_store(str(at / "lake")).uri for at in (folder, there))
         await db.execute("UPDATE headgate.store SET uri = $1", now)
+        await db.execute("UPDATE headgate.operation SET store = $1 WHERE store = $2", now, before)
         for file in [*there.glob("lake/runs/*/*"), *there.glob("lake/prov/*")]:
             file.write_text(file.read_text().replace(before, now))
         yield World(db, there, await names(db))

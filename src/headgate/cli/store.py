@@ -74,8 +74,8 @@ def collect(asked: Asked, *, dry_run: bool, as_json: bool) -> None:
     """Remove now what nothing needs any more.
 
     What was replaced or removed longer ago than `retention_days`, and what was staged and
-    never used. What readers see, what is in quarantine and what a revert could need within
-    the retention stays. Publications stay as history, without their bytes.
+    never used. What readers see, what is in quarantine, results of operations and what a revert
+    could need within the retention stays. Publications stay as history, without their bytes.
     """
     settings = asked.settings()
     if dry_run:

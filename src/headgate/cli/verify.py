@@ -27,7 +27,8 @@ def verify(ctx: click.Context, asked: Asked, *, deep: bool, as_json: bool) -> No
 
     Every entry is in one state and its journal is a path of the machine; the chain of
     commits is whole and reaches its anchor; what was finalized is published, and the bytes
-    it names are there. Nothing is changed. Exit 0 only when nothing is wrong.
+    it names are there; operations are what their journals say. Nothing is changed. Exit 0
+    only when nothing is wrong.
     """
     report = _verify(asked.settings(), deep=deep)
     if as_json:

@@ -9,6 +9,7 @@ and needs the same memory for a thousand entries as for a million.
     audit_watermark  what is late was passed by a watermark
     audit_rows       declared rows belong to what is published now
     audit_items      items of the catalog are those of what is published now
+    audit_operation  operations: their journals are whole, and their rows agree with them
 
 What needs the bytes is in `audit_objects`, and is put together with a store by the runtime.
 """
@@ -19,7 +20,15 @@ from dataclasses import replace
 
 from headgate.pg import Database, Link, queries
 
-from . import audit_chain, audit_entry, audit_items, audit_rows, audit_tables, audit_watermark
+from . import (
+    audit_chain,
+    audit_entry,
+    audit_items,
+    audit_operation,
+    audit_rows,
+    audit_tables,
+    audit_watermark,
+)
 from .finding import Findings, Progress, no_progress
 
 Q = queries.load(__file__)
@@ -36,11 +45,13 @@ async def audit(db: Database, *, deep: bool = False, progress: Progress = no_pro
         await audit_chain.check(link, findings, sizes["commits"], progress)
         await audit_entry.check(link, findings, sizes["entries"], deep, progress)
         await audit_items.check(link, findings, progress)
+        await audit_operation.check(link, findings, sizes["operations"], progress)
         await link.fetch(Q.by_table)
         await audit_chain.check_uncommitted(link, findings)
         await audit_tables.check(link, findings, progress)
         await audit_watermark.check(link, findings, progress)
         await audit_rows.check(link, findings, progress)
+        await audit_operation.check_tables(link, findings)
         await _name_uris(link, findings)
     return findings
 

@@ -17,7 +17,8 @@ WHERE s.name IN ('enable_seqscan', 'enable_hashjoin', 'enable_mergejoin',
 
 -- name: sizes
 SELECT (SELECT count(*) FROM headgate.entry) AS entries,
-       (SELECT coalesce(max(pos), 0) FROM headgate.commit) AS commits
+       (SELECT coalesce(max(pos), 0) FROM headgate.commit) AS commits,
+       (SELECT count(*) FROM headgate.operation) AS operations
 
 -- name: uris
 SELECT id, uri FROM headgate.entry WHERE id = ANY ($1::bigint[])

@@ -21,14 +21,15 @@ PAGE = 2000
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Bytes that an entry refers to, where the ledger says they are."""
+    """Bytes that an entry or an operation refers to, where the ledger says they are."""
 
-    entry: int
+    entry: int | None
     uri: str | None
     name: str
     digest: bytes
     size: int
     store: str
+    operation: int | None = None
 
 
 async def references(db: Database, findings: Findings) -> AsyncGenerator[list[Reference]]:
@@ -55,6 +56,28 @@ async def references(db: Database, findings: Findings) -> AsyncGenerator[list[Re
             yield page
 
 
+async def results(db: Database, findings: Findings) -> AsyncGenerator[list[Reference]]:
+    """The same for results of operations that are in a store."""
+    after = 0
+    while rows := await _page(db, Q.results, after):
+        after = rows[-1]["id"]
+        page: list[Reference] = []
+        for id_, task, key, digest, state, size, store, collected in rows:
+            name = f"the result of operation {id_} ({task}, {key.hex()[:12]})"
+            at = f"{name} ({digest.hex()})"
+            if state == "kept":
+                page.append(Reference(None, None, name, digest, size, store, id_))
+            elif state is not None:
+                findings.found("object_not_kept", f"{at} is {state} in {store}, not kept")
+            elif collected is not None:
+                text = f"{at} was collected on {collected:%Y-%m-%d}, and is needed"
+                findings.found("object_collected", text)
+            else:
+                findings.found("object_unknown", f"{at} is not known to be in {store}")
+        findings.count("objects", len(page))
+        yield page
+
+
 async def _lacking(
     db: Database, findings: Findings, lacking: Sequence[tuple[Reference, str | None]]
 ) -> None:
@@ -77,13 +100,26 @@ async def _lacking(
 
 async def missing(db: Database, references: Sequence[Reference]) -> list[Reference]:
     """Of what was not found in the stores: that which was not collected while we looked."""
-    gone = await _collected(db, references)
-    return [r for r in references if not gone.get((r.entry, r.digest), (None, False))[1]]
+    published = [r for r in references if r.operation is None]
+    gone = await _collected(db, published)
+    theirs = [r for r in references if r.operation is not None]
+    still = await _still(db, theirs)
+    return [
+        *(r for r in published if not gone.get((r.entry, r.digest), (None, False))[1]),
+        *(r for r in theirs if r.operation in still),
+    ]
+
+
+async def _still(db: Database, asked: Sequence[Reference]) -> set[int]:
+    if not asked:
+        return set()
+    rows = await db.fetch(Q.still, [r.operation for r in asked], [r.digest for r in asked])
+    return {r["id"] for r in rows}
 
 
 async def _collected(
     db: Database, asked: Sequence[Reference]
-) -> dict[tuple[int, bytes], tuple[datetime, bool]]:
+) -> dict[tuple[int | None, bytes], tuple[datetime, bool]]:
     if not asked:
         return {}
     rows = await db.fetch(Q.collected, [r.entry for r in asked], [r.digest for r in asked])

@@ -39,6 +39,22 @@ LEFT JOIN LATERAL (
     ORDER BY s.id IS NOT DISTINCT FROM l.store DESC, o.state = 'kept' DESC LIMIT 1) o ON true
 ORDER BY q.entry
 
+-- name: results
+-- Results of operations that are too large for their row.
+SELECT o.id, o.task, o.key, o.result_hash AS digest, b.state, b.size, o.store,
+       (SELECT c.at FROM headgate.collected c WHERE c.store = s.id AND c.digest = o.result_hash) AS collected
+FROM (SELECT id, task, key, result_hash, store FROM headgate.operation
+      WHERE id > $1 AND store IS NOT NULL ORDER BY id LIMIT $2) o
+LEFT JOIN headgate.store s ON s.uri = o.store
+LEFT JOIN headgate.object b ON b.store = s.id AND b.digest = o.result_hash
+ORDER BY o.id
+
+-- name: still
+-- Of these operations, those that were not reset meanwhile.
+SELECT o.id FROM headgate.operation o
+JOIN unnest($1::bigint[], $2::bytea[]) AS t(id, digest) ON t.id = o.id AND t.digest = o.result_hash
+WHERE o.store IS NOT NULL
+
 -- name: collected
 -- Whether these bytes were collected, and whether the publication could spare them by then: it had
 -- been replaced for as long as the retention, and no revert is about to bring it back.

@@ -44,6 +44,8 @@ HINTS: dict[str, str] = {
     "dangling_conflict": _RESTORE,
     "dangling_discarded": _RESTORE,
     "dangling_journal": _RESTORE,
+    "dangling_operation_call": _RESTORE,
+    "dangling_operation_line": _RESTORE,
     "dangling_publication": _RESTORE,
     "dangling_quarantine": _RESTORE,
     "dangling_redelivery": _RESTORE,
@@ -82,6 +84,23 @@ HINTS: dict[str, str] = {
     "object_missing": _BYTES,
     "object_not_kept": "A sweep may delete bytes that are in use: stop it, then restore the row.",
     "object_unknown": _RESTORE,
+    "operation_call_mismatch": _RESTORE,
+    "operation_done_twice": "Was its effect applied twice? Find out who else writes to its row.",
+    "operation_line_altered": _RESTORE,
+    "operation_line_missing": _RESTORE,
+    "operation_lock_left": (
+        "Its dataset waits until then. Sooner: headgate operation reset KEY --because …; or, if "
+        "the operation is not there, delete the row from headgate.operation_lock."
+    ),
+    "operation_result_mismatch": (
+        "Restore the row from a backup, or let it run again: "
+        "headgate operation reset KEY --because …"
+    ),
+    "operation_status_mismatch": _WRITER,
+    "operation_stuck": (
+        "Call it again with the same key: what has answered is not called again. Or look what was "
+        "done: headgate operation show KEY"
+    ),
     "pipeline_unknown": _RESTORE,
     "publication_mismatch": _RESTORE,
     "publication_missing": _RESTORE,

@@ -10,7 +10,7 @@ SELECT set_config('enable_nestloop', 'off', true), set_config('work_mem', '64MB'
 -- name: look
 -- Kept, not announced for longer than the retention, and nothing needs it. Needed are what readers
 -- see, what is in quarantine or was discarded less than the retention ago, what was replaced in that
--- time, and what a revert that is under way brings back. The past is asked, by look-ups, only about what no head refers to.
+-- time, what a revert that is under way brings back, and the results of operations. The past is asked, by look-ups, only about what no head refers to.
 -- `seen` is the transaction that wrote the row: who refers to the object from now on writes it anew.
 WITH loose AS MATERIALIZED (
     SELECT o.store, o.digest, o.size, o.touched_at, o.xmin::text::bigint AS seen
@@ -19,7 +19,9 @@ WITH loose AS MATERIALIZED (
       AND NOT EXISTS (SELECT FROM headgate.reference r WHERE r.successor IS NULL AND r.digest = o.digest)
       AND NOT EXISTS (SELECT FROM headgate.quarantine q WHERE q.content = o.digest)
       AND NOT EXISTS (SELECT FROM headgate.discarded d
-                      WHERE d.content = o.digest AND d.at >= now() - make_interval(secs => $1))),
+                      WHERE d.content = o.digest AND d.at >= now() - make_interval(secs => $1))
+      AND NOT EXISTS (SELECT FROM headgate.operation p
+                      WHERE p.store IS NOT NULL AND p.result_hash = o.digest)),
 past AS MATERIALIZED (
     SELECT r.entry, r.successor, r.digest FROM loose l JOIN headgate.reference r ON r.digest = l.digest
     WHERE r.successor IS NOT NULL),

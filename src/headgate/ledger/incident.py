@@ -1,4 +1,4 @@
-"""Incidents: what ran out of attempts, told to whoever is on call, once in a while.
+"""Incidents: what ran out of attempts or was escalated, told to whoever is on call, now and then.
 
 A row is taken before it is told, so that of several supervisors one tells it; one that dies in
 between tells nothing, and the next exhausted entry is told with a count that includes these.
@@ -36,3 +36,15 @@ async def take(db: Database, every_seconds: float) -> list[Incident]:
 async def untold(db: Database, incident: Incident) -> None:
     """It could not be told after all."""
     await db.execute(Q.untold, incident.pipeline, incident.classed, incident.reason)
+
+
+async def escalated(db: Database, pipeline: str, task: str, every_seconds: float) -> int | None:
+    """A caller of an operation calls for a person: how many have so far, if it is to be told."""
+    row = await db.fetchrow(Q.escalated, pipeline, task, every_seconds)
+    assert row is not None
+    return row["times"] if row["ours"] else None
+
+
+async def escalation_untold(db: Database, pipeline: str, task: str) -> None:
+    """It could not be told after all: the next caller tells it."""
+    await db.execute(Q.escalation_untold, pipeline, task)

@@ -28,3 +28,16 @@ ORDER BY p.name, n.reason
 -- The hook did not take it: the next round tells it again.
 UPDATE headgate.incident i SET told_at = NULL, upto = '-infinity' FROM headgate.pipeline p
 WHERE p.id = i.pipeline AND p.name = $1 AND i.class = $2 AND i.reason = $3
+
+-- name: escalated
+-- A caller of an operation calls for a person: how often that was, and whether this one is to be told.
+-- Of all callers, in whatever process, one tells it every $3 seconds.
+INSERT INTO headgate.operation_escalation AS i (pipeline, task, times, told_at)
+VALUES ($1, $2, 1, statement_timestamp())
+ON CONFLICT (pipeline, task) DO UPDATE SET times = i.times + 1, told_at =
+    CASE WHEN i.told_at < statement_timestamp() - make_interval(secs => $3)
+         THEN statement_timestamp() ELSE i.told_at END
+RETURNING i.times, i.told_at = statement_timestamp() AS ours
+
+-- name: escalation_untold
+UPDATE headgate.operation_escalation SET told_at = '-infinity' WHERE pipeline = $1 AND task = $2

@@ -14,8 +14,11 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.pg import Database, Link, queries
 
+from .transaction import Deferred
+
 Q = queries.load(__file__)
 
+KEEP_RESULT = "SELECT headgate.keep_result($1, $2, $3)"
 TOUCH = "SELECT digest, generation, present FROM headgate.touch($1, $2::bytea[], $3::bigint[])"
 
 
@@ -39,6 +42,17 @@ async def touch(
     rows = await db.fetch(TOUCH, store, list(sizes), list(sizes.values()))
     reached(Point.TOUCHED)
     return {r["digest"]: (r["generation"], r["present"]) for r in rows}
+
+
+async def stage_result(db: Database, uri: str, digest: bytes, size: int) -> tuple[Deferred, bool]:
+    """Announce the result of an operation: what keeps it, said in the transaction that records the
+    operation; and whether its bytes are in the store already, as far as the ledger knows.
+    """
+    store = await db.fetchval(Q.store, uri)
+    if store is None:  # made by another caller in this moment
+        store = await db.fetchval(Q.store, uri)
+    generation, present = (await touch(db, store, {digest: size}))[digest]
+    return (KEEP_RESULT, (store, digest, generation)), present
 
 
 async def keep(link: Link, store: int, objects: Sequence[tuple[bytes, int]]) -> set[bytes]:

@@ -15,6 +15,27 @@ LANGUAGE sql AS $$
     RETURNING o.digest, o.generation, o.state = 'kept'
 $$;
 
+-- function: keep_result
+-- The same as `keep` for the result of an operation, in the transaction that records it.
+CREATE OR REPLACE FUNCTION headgate.keep_result(at_store smallint, of bytea, g bigint)
+RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE headgate.object o SET state = 'kept'
+    WHERE o.store = at_store AND o.digest = of AND o.generation = g AND o.state <> 'condemned';
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'the result sha256:% was collected before it could be recorded', encode(of, 'hex')
+            USING ERRCODE = 'HG003', HINT = 'Nothing was kept: call the operation again.';
+    END IF;
+END $$;
+
+-- name: store
+-- The number of a store. Looked for first: each INSERT that conflicts would use up one of 32,767.
+WITH made AS (
+    INSERT INTO headgate.store (uri) SELECT $1
+    WHERE NOT EXISTS (SELECT FROM headgate.store s WHERE s.uri = $1)
+    ON CONFLICT (uri) DO NOTHING RETURNING id)
+SELECT id FROM made UNION ALL SELECT s.id FROM headgate.store s WHERE s.uri = $1
+
 -- name: keep
 -- The finalize transaction refers to these objects: they stay. Fewer rows than asked for means that
 -- one was condemned since it was staged. State and generation are asked again of the row itself: after

@@ -90,7 +90,8 @@ BEGIN
             UPDATE headgate.operation x SET
                 status = 'running', fence = x.fence + 1, attempts = x.attempts + 1, token = tok,
                 holder = who, begun_at = clock_timestamp(), updated_at = clock_timestamp(),
-                lease_until = due, lines = o.lines, payload = told, reason = NULL, parts = doc
+                lease_until = due, lines = o.lines, payload = told, reason = NULL, parts = doc,
+                lock_key = lk, exclusive = alone
             WHERE x.id = o.id RETURNING * INTO o;
             verdict := 'taken';
         END IF;
@@ -277,6 +278,10 @@ LANGUAGE plpgsql AS $$
 DECLARE
     o headgate.operation;
 BEGIN
+    -- The bytes of a large result stay for as long as the retention from now, as those of a replaced version.
+    UPDATE headgate.object b SET touched_at = clock_timestamp()
+    FROM headgate.operation x JOIN headgate.store s ON s.uri = x.store
+    WHERE x.key = k AND b.store = s.id AND b.digest = x.result_hash AND b.state = 'kept';
     UPDATE headgate.operation x SET
         status = 'failure', fence = x.fence + 1, token = substring(sha256(x.token) FOR 16), lease_until = NULL, attempts = 0,
         updated_at = clock_timestamp(), lines = x.lines + 1, result = NULL, codec = NULL, result_hash = NULL,

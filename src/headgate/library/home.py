@@ -22,6 +22,8 @@ from headgate.operations.keeper import Keeper
 from headgate.pg import Database
 
 if TYPE_CHECKING:
+    from headgate.ledger.operation import Held
+    from headgate.model.operation import Named
     from headgate.settings import Settings
 
 CONNECTIONS = 32
@@ -62,6 +64,23 @@ class ProcessHome:
 
     async def close(self) -> None:
         await self._stack.aclose()
+
+    async def escalate(self, named: Named, key: str, held: Held) -> None:
+        """Tell the incident hook, if there is one. The caller waits: its process may end next."""
+        from headgate.runtime.incident import Hook
+
+        s = self._settings
+        hook = Hook(s.incident_hook, s.incident_seconds, s.env)
+        await hook.escalated(
+            await self.database(),
+            named.pipeline,
+            named.task,
+            dataset=named.dataset,
+            operation=named.operation,
+            key=key,
+            held_by=held.holder,
+            lease_seconds_left=round(held.left_seconds, 1),
+        )
 
 
 _known: dict[tuple[str | None, str | None], tuple[loop.Background, ProcessHome]] = {}

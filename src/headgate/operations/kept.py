@@ -7,10 +7,18 @@ import hashlib
 
 from headgate.errors import EffectRefused, ObjectMissing
 from headgate.ledger.operation import Kept
+from headgate.ledger.transaction import Deferred
+from headgate.pg import Database
 
 
-async def keep(store: str | None, data: bytes, name: str, limit: int) -> str:
-    """Make the bytes durable under their digest, before the row that names it: in which store."""
+async def keep(
+    db: Database, store: str | None, data: bytes, name: str, limit: int
+) -> tuple[str, Deferred]:
+    """Make the bytes durable under their digest, before the row that names it: in which store.
+
+    They are only staged until the statement that comes with it is sent, in the transaction that
+    records the operation. Without it they are collected after the grace period.
+    """
     if store is None:
         raise EffectRefused(
             f"operation {name!r}: its result has {len(data)} bytes, more than the {limit} of a row",
@@ -18,19 +26,25 @@ async def keep(store: str | None, data: bytes, name: str, limit: int) -> str:
             hint='Return less, or say where large results go: store="lake/" or a bucket.',
         )
 
-    def write() -> str:
-        from headgate.stores import open_store
+    from headgate.ledger.object import stage_result
+    from headgate.stores import open_store
 
-        opened = open_store(store)
+    opened = await asyncio.to_thread(open_store, store)
+    digest = hashlib.sha256(data).digest()
+    keeping, known = await stage_result(db, opened.uri, digest, len(data))
+
+    def write() -> None:
+        if known and opened.has(digest):
+            return
         spool = opened.spool()
         try:
             spool.write(data)
             opened.keep(spool)
         finally:
             spool.discard()
-        return opened.uri
 
-    return await asyncio.to_thread(write)
+    await asyncio.to_thread(write)
+    return opened.uri, keeping
 
 
 async def fetch(kept: Kept) -> bytes:

@@ -78,6 +78,7 @@ Way = Generator[Away | Here, Any, T]
 class Home(Protocol):
     """Where operations are remembered: opened by the first one of a process."""
 
+    async def escalate(self, named: Named, key: str, held: Held) -> None: ...
     async def database(self) -> Database: ...
     async def keeper(self) -> Keeper: ...
     async def desk(self) -> Desk: ...
@@ -238,6 +239,7 @@ class Lifecycle:
             raised = errors.Escalated if policy == "escalate" else errors.InProgress
             if policy == "escalate":
                 _log().error("operation_escalated", operation=self.name, key=self.key.hex())
+                await self._home.escalate(self.named, self.key.hex(), held)
             raise raised(
                 f"operation {self.name!r} is in progress elsewhere ({held.holder})",
                 retry_after_seconds=max(1.0, min(held.left_seconds, self.manner.lease_seconds)),
@@ -351,7 +353,9 @@ class Lifecycle:
         large = len(data) > self.manner.result_bytes
         store = None
         if large:
-            store = await keep(self.manner.store, data, self.name, self.manner.result_bytes)
+            db, limit = await self._home.database(), self.manner.result_bytes
+            store, (sql, args) = await keep(db, self.manner.store, data, self.name, limit)
+            self.tx.later(sql, *args)
             reached(Moment.KEPT)
         ending = Ending(
             "success",

@@ -1,8 +1,9 @@
-"""The incident hook: tells somebody that entries were given up, or that a budget is spent.
+"""The incident hook: tells somebody that entries were given up, a budget is spent, or an operation
+is held that a person has to look at.
 
 A web address gets a POST of one JSON document; anything else is a command that gets it on standard
 input. It is called by the sweeper, at most once in a while for each pipeline and reason, and what
-it does or fails to do never costs the work.
+it does or fails to do never costs the work. Operations have no sweeper: the caller tells it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from dataclasses import asdict
 
 import orjson
 
+from headgate.errors import HeadgateError
 from headgate.ledger import budget, incident
+from headgate.model.mask import Masker
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
@@ -25,6 +28,7 @@ HOOK_SECONDS = 5.0
 ROUND_SECONDS = 10.0
 RUNBOOK = "docs/runbooks/reliability/trigger-retry-matrix.md"
 log = get_logger("headgate.incident")
+_MASKER = Masker()
 
 
 class Hook:
@@ -67,6 +71,28 @@ class Hook:
             }
             if time.monotonic() > until or not await self._call(document):
                 await incident.untold(db, one)
+
+    async def escalated(self, db: Database, pipeline: str, task: str, **more: object) -> None:
+        """Tell that a caller of an operation calls for a person, unless somebody did lately."""
+        if not self._address:
+            return
+        try:
+            times = await incident.escalated(db, pipeline, task, self._every_seconds)
+            if times is None:
+                return
+            document = {
+                "incident": "escalated",
+                "pipeline": _MASKER.text(pipeline),
+                "task": _MASKER.text(task),
+                "times": times,
+                **{name: _MASKER.mask(value) for name, value in more.items()},
+                "look": f"headgate operation show {more.get('key', 'KEY')}",
+                "runbook": RUNBOOK,
+            }
+            if not await self._call(document):
+                await incident.escalation_untold(db, pipeline, task)
+        except HeadgateError as error:  # the caller has to hear that it was escalated, not this
+            log.warning("an escalation was not told", why=str(error), operation=task)
 
     async def _call(self, document: Mapping[str, object]) -> bool:
         said = orjson.dumps({**document, "env": self._env})

@@ -18,7 +18,7 @@ import orjson
 from headgate.errors import HeadgateError, ObjectMissing
 from headgate.ledger import anchor, projection
 from headgate.ledger.audit import audit
-from headgate.ledger.audit_objects import Reference, chain_at, missing, references
+from headgate.ledger.audit_objects import Reference, chain_at, missing, references, results
 from headgate.ledger.finding import Findings, Progress, Violation, no_progress
 from headgate.model.ports import Store
 from headgate.pg import Database
@@ -47,13 +47,14 @@ async def verify(db: Database, *, deep: bool = False, progress: Progress | None 
     stores = _Stores(findings, deep)
     of = findings.checked.get("publications", 0) + findings.checked.get("quarantine", 0)
     seen = 0
-    async for page in references(db, findings):
-        not_there = await asyncio.to_thread(stores.check, page)
-        for r in await missing(db, not_there):
-            text = f"{r.name} ({r.digest.hex()}) is not in {r.store}"
-            findings.found("object_missing", text, entry=r.entry, uri=r.uri)
-        seen += len({reference.entry for reference in page})
-        progress("objects", min(seen, of), of)
+    for pages in (references(db, findings), results(db, findings)):
+        async for page in pages:
+            not_there = await asyncio.to_thread(stores.check, page)
+            for r in await missing(db, not_there):
+                text = f"{r.name} ({r.digest.hex()}) is not in {r.store}"
+                findings.found("object_missing", text, entry=r.entry, uri=r.uri)
+            seen += len({reference.entry for reference in page})
+            progress("objects", min(seen, of), of)
     await _anchors(db, findings, stores)
     if deep and not findings.violations:  # else the files would be held against what is wrong
         await _catalogs(db, findings, stores)

@@ -194,15 +194,15 @@ class Settings:
     )
     incident_hook: str = setting(
         "",
-        "Told when entries run out of attempts or a budget is spent: a web address that takes a "
-        "POST of JSON, or a command that reads it.",
+        "Told when entries run out of attempts, a budget is spent or an operation is escalated: a "
+        "web address that takes a POST of JSON, or a command that reads it.",
         matching(r"[^\0\n]*", "https://…, or a command in one line"),
         shown="none",
         secret=True,
     )
     incident_seconds: float = setting(
         900.0,
-        "How long the hook is left alone after it was told of a pipeline and reason.",
+        "How long the hook is left alone after it was told of a pipeline and reason, or task.",
         seconds(1, 86_400),
     )
     cache_folder: str = setting(

@@ -39,6 +39,9 @@ CREATE TABLE headgate.operation (
     CHECK ((status = 'success') = (result_hash IS NOT NULL))) WITH (fillfactor = 70);
 -- Which period an operation that is called by the day or the hour is in.
 CREATE INDEX operation_base ON headgate.operation (base, id DESC) WHERE base IS NOT NULL;
+-- Results that are in a store. Not by their digest: most operations have none, and whether one ends must
+-- not be a matter of an index.
+CREATE INDEX operation_stored ON headgate.operation (id) WHERE store IS NOT NULL;
 
 -- Who may work on a dataset now, where operations of one dataset wait for each other. Gone at rest.
 CREATE TABLE headgate.operation_lock (
@@ -76,6 +79,14 @@ CREATE TABLE headgate.operation_call (
     undone    timestamptz,
     result    bytea,
     PRIMARY KEY (operation, name));
+
+-- Callers that called for a person, and when the incident hook was last told of one.
+CREATE TABLE headgate.operation_escalation (
+    pipeline text NOT NULL,
+    task     text NOT NULL,
+    times    bigint NOT NULL,
+    told_at  timestamptz NOT NULL,
+    PRIMARY KEY (pipeline, task)) WITH (fillfactor = 50);
 
 -- S2 § 8 for both: what pipelines publish, and what operations do.
 CREATE VIEW headgate.idempotency_log AS
