@@ -116,16 +116,26 @@ $$;
 SELECT uri, hint, generation, removed FROM headgate.listing WHERE pipeline = $1 AND source = $2
 
 -- name: store
-INSERT INTO headgate.store AS s (uri) VALUES ($1)
-ON CONFLICT (uri) DO UPDATE SET uri = excluded.uri
-RETURNING id
+-- Looked for first: an INSERT that finds its row there has used up a number all the same, and a smallint
+-- has few. Processes start often.
+WITH known AS (SELECT s.id FROM headgate.store s WHERE s.uri = $1),
+made AS (
+    INSERT INTO headgate.store AS s (uri) SELECT $1 WHERE NOT EXISTS (SELECT FROM known)
+    ON CONFLICT (uri) DO UPDATE SET uri = excluded.uri
+    RETURNING s.id)
+SELECT id FROM known UNION ALL SELECT id FROM made
 
 -- name: register
-INSERT INTO headgate.pipeline AS p (name, store, per_partition, coalesce_seconds, retries_per_second)
-VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (name) DO UPDATE SET store = excluded.store, per_partition = excluded.per_partition,
-    coalesce_seconds = excluded.coalesce_seconds, retries_per_second = excluded.retries_per_second
-RETURNING id
+WITH known AS (
+    UPDATE headgate.pipeline p SET store = $2, per_partition = $3, coalesce_seconds = $4, retries_per_second = $5
+    WHERE p.name = $1 RETURNING p.id),
+made AS (
+    INSERT INTO headgate.pipeline AS p (name, store, per_partition, coalesce_seconds, retries_per_second)
+    SELECT $1, $2, $3, $4, $5 WHERE NOT EXISTS (SELECT FROM known)
+    ON CONFLICT (name) DO UPDATE SET store = excluded.store, per_partition = excluded.per_partition,
+        coalesce_seconds = excluded.coalesce_seconds, retries_per_second = excluded.retries_per_second
+    RETURNING p.id)
+SELECT id FROM known UNION ALL SELECT id FROM made
 
 -- name: deploy
 INSERT INTO headgate.deployment AS d (pipeline, version, code, params, declared)
