@@ -99,28 +99,43 @@ async def take(db: Database, holder: str, asking: Asking) -> Answer:
 
 async def take_many(db: Database, holder: str, asking: Sequence[Asking]) -> list[Answer]:
     """The same for many keys, which come sorted; none of them asks for a dataset."""
+    # Most come for one operation: what they share is said once.
+    kinds: dict[tuple[Any, ...], int] = {}
+    shared: list[Asking] = []
+    kind: list[int] = []
+    for a in asking:
+        told = (a.named.names(), a.named.params_hash, a.lease_seconds)
+        if (n := kinds.get(told)) is None:
+            shared.append(a)
+            n = kinds[told] = len(shared)
+        kind.append(n)
     rows = await db.fetch(
         Q.take_many,
+        holder,
+        [_names(a.named) for a in shared],
+        [a.named.params_hash for a in shared],
+        [a.lease_seconds for a in shared],
+        kind if len(shared) > 1 else None,
         [a.key for a in asking],
         [a.lock_key for a in asking],
-        [a.payload for a in asking],
         [a.token for a in asking],
-        holder,
-        [a.lease_seconds for a in asking],
-        [a.dead for a in asking],
-        [a.lenient for a in asking],
-        [_names(a.named) for a in asking],
-        [a.named.params_hash for a in asking],
-        [a.base for a in asking],
         [_parts(a.named) for a in asking],
+        _unless_empty([a.payload for a in asking]),
+        _unless_empty([a.base for a in asking]),
+        _unless_empty([a.dead for a in asking]),
+        [a.lenient for a in asking] if any(a.lenient for a in asking) else None,
     )
-    answers = {row["n"]: row for row in rows}
-    return [_answer(answers[n], one.token) for n, one in enumerate(asking, 1)]
+    answers = {row["asked"]: row for row in rows}
+    return [_answer(answers[one.token], one.token) for one in asking]
+
+
+def _unless_empty(column: list[T | None]) -> list[T | None] | None:
+    """None for a column of nothing but nulls: it is not worth the way."""
+    return None if column.count(None) == len(column) else column
 
 
 def _names(n: Named) -> str:
-    parts = (n.pipeline, n.task, n.dataset, n.operation, n.version, n.checksum_in, n.period)
-    return "\x1f".join(part or "" for part in parts)
+    return "\x1f".join(part or "" for part in n.names())
 
 
 def _answer(row: Record, token: bytes) -> Answer:
@@ -188,7 +203,7 @@ async def end_many(
             [e.data for _, e in ended],
             [e.codec for _, e in ended],
             [e.digest for _, e in ended],
-            [e.store for _, e in ended],
+            _unless_empty([e.store for _, e in ended]),
             [e.doc for _, e in ended],
             lock_keys,
         )

@@ -85,6 +85,18 @@ class Named:
     own_hash: bytes = b""
     params_hash: bytes = b""
 
+    def names(self) -> tuple[str | None, ...]:
+        """All that is text in it, as the ledger keeps it."""
+        return (
+            self.pipeline,
+            self.task,
+            self.dataset,
+            self.operation,
+            self.version,
+            self.checksum_in,
+            self.period,
+        )
+
     def key(self) -> bytes:
         """Is this the same work? The effect key of an operation, unique in its ledger (C2)."""
         return hashlib.sha256(
