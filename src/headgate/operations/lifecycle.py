@@ -164,6 +164,7 @@ class Lifecycle:
 
         def heard(got: Answer, error: BaseException | None) -> None:
             nonlocal cancel
+            cancel = _nothing
             if error is not None:
                 tell(None, error)
                 return
@@ -533,6 +534,10 @@ class _Turn:
     until: float
     retries: int = 0
     others: set[bytes] = field(default_factory=set[bytes])
+
+
+def _nothing() -> None:
+    """What there is to cancel when it is over."""
 
 
 def _log() -> BoundLogger:
