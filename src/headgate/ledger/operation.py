@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
 
@@ -28,8 +28,7 @@ Status = Literal["running", "success", "failure", "partial"]
 Event = Literal["denied", "escalated", "conflict"]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """One attempt's right to work on a key. `was` is how the key stood before."""
 
     id: int
@@ -39,8 +38,7 @@ class Lease:
     was: Literal["new", "running", "failure", "partial"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """What a finished operation left: bytes under a codec, or only their digest and a store."""
 
     id: int
@@ -50,8 +48,7 @@ class Kept:
     store: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """Somebody else works on it, or on its dataset. `id` is None where the key is still unknown."""
 
     id: int | None
@@ -60,15 +57,13 @@ class Held:
     left_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPayload:
+class OtherPayload(NamedTuple):
     """The key is known, with another payload."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(NamedTuple):
     """Everything that one take tells the ledger."""
 
     key: bytes
@@ -165,8 +160,7 @@ async def period(db: Database, base: bytes, budget_seconds: float) -> str | None
     return await db.fetchval(Q.period, base, budget_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How an attempt ended, as it is recorded."""
 
     status: Literal["success", "failure", "partial"]

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from headgate import errors
 from headgate.ledger import operation as ledger
@@ -32,8 +31,7 @@ TRIES = 5
 _REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(NamedTuple):
     """An operation that succeeded, on its way into the ledger, with the SQL it deferred."""
 
     lease: Lease

@@ -236,9 +236,9 @@ class Lifecycle:
                     return
                 case OtherPayload():
                     await self._conflict(db, got)
-                    asking = replace(asking, lenient=True)
+                    asking = asking._replace(lenient=True)
                 case Held() if is_dead(got.holder) and got.token != asking.dead:
-                    asking = replace(asking, dead=got.token)
+                    asking = asking._replace(dead=got.token)
                 case Held():
                     await self._wait(db, got, turn)
                 case Lease():
