@@ -84,6 +84,8 @@ _inherited: list[object] = []
 def background() -> Background:
     """The loop of this process; the first call starts it."""
     global _now  # noqa: PLW0603 (one per process is the point)
+    if _now is not None:
+        return _now
     with _lock:
         if _now is None:
             _now = Background()

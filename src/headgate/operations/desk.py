@@ -26,6 +26,9 @@ from .holder import holder
 from .lent import lent
 from .train import Train
 
+TAKES = 200
+# Not all in one: while some wait for the disk, others are taken, work, and come to their end.
+ENDS = 32
 TRIES = 5
 # What a batch is refused for by one of its members.
 _REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
@@ -46,8 +49,8 @@ class Desk:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self.takes: Train[Asking, Answer] = Train(self._take_all, self._unheard)
-        self.ends: Train[Leaving, None] = Train(self._end_all, lambda _, __: None)
+        self.takes: Train[Asking, Answer] = Train(TAKES, self._take_all, self._unheard)
+        self.ends: Train[Leaving, None] = Train(ENDS, self._end_all, lambda _, __: None)
         self._giving: set[asyncio.Future[None]] = set()
 
     async def take(self, asking: Asking) -> Answer:

@@ -20,7 +20,7 @@ import inspect
 import random
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
@@ -256,7 +256,7 @@ class Lifecycle:
         begun = await ledger.period(db, base, self.manner.plan.budget_seconds)
         now = self._at or datetime.now(UTC)
         settled = begun if begun is not None and self._at is None else bucket_of(bucket, now)
-        self._settle_key(replace(self.named, period=settled))
+        self._settle_key(self.named._replace(period=settled))
 
     async def _conflict(self, db: Database, got: OtherPayload) -> None:
         said = orjson.dumps(

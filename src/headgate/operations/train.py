@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-MOST = 200
 AT_ONCE = 4
 A = TypeVar("A")
 B = TypeVar("B")
@@ -37,9 +36,11 @@ class Train(Generic[A, B]):
 
     def __init__(
         self,
+        most: int,
         go: Callable[[Sequence[A], Callable[[], None]], Awaitable[Sequence[B | BaseException]]],
         unheard: Callable[[A, B | BaseException], None],
     ) -> None:
+        self._most = most
         self._go = go
         self._unheard = unheard
         self._waiting: deque[Rider[A]] = deque()
@@ -76,7 +77,7 @@ class Train(Generic[A, B]):
             self._running.add(asyncio.ensure_future(self._run()))
 
     async def _run(self) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
+        batch = [self._waiting.popleft() for _ in range(min(self._most, len(self._waiting)))]
         departed = False
 
         def depart() -> None:
