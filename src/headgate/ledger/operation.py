@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
 
@@ -28,8 +28,7 @@ Status = Literal["running", "success", "failure", "partial"]
 Event = Literal["denied", "escalated", "conflict"]
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     """One attempt's right to work on a key. `was` is how the key stood before."""
 
     id: int
@@ -39,8 +38,7 @@ class Lease:
     was: Literal["new", "running", "failure", "partial"]
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(NamedTuple):
     """What a finished operation left: bytes under a codec, or only their digest and a store."""
 
     id: int
@@ -50,8 +48,7 @@ class Kept:
     store: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+class Held(NamedTuple):
     """Somebody else works on it, or on its dataset. `id` is None where the key is still unknown."""
 
     id: int | None
@@ -60,15 +57,13 @@ class Held:
     left_seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class OtherPayload:
+class OtherPayload(NamedTuple):
     """The key is known, with another payload."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Asking:
+class Asking(NamedTuple):
     """Everything that one take tells the ledger."""
 
     key: bytes
@@ -99,28 +94,43 @@ async def take(db: Database, holder: str, asking: Asking) -> Answer:
 
 async def take_many(db: Database, holder: str, asking: Sequence[Asking]) -> list[Answer]:
     """The same for many keys, which come sorted; none of them asks for a dataset."""
+    # Most come for one operation: what they share is said once.
+    kinds: dict[tuple[Any, ...], int] = {}
+    shared: list[Asking] = []
+    kind: list[int] = []
+    for a in asking:
+        told = (a.named.names(), a.named.params_hash, a.lease_seconds)
+        if (n := kinds.get(told)) is None:
+            shared.append(a)
+            n = kinds[told] = len(shared)
+        kind.append(n)
     rows = await db.fetch(
         Q.take_many,
+        holder,
+        [_names(a.named) for a in shared],
+        [a.named.params_hash for a in shared],
+        [a.lease_seconds for a in shared],
+        kind if len(shared) > 1 else None,
         [a.key for a in asking],
         [a.lock_key for a in asking],
-        [a.payload for a in asking],
         [a.token for a in asking],
-        holder,
-        [a.lease_seconds for a in asking],
-        [a.dead for a in asking],
-        [a.lenient for a in asking],
-        [_names(a.named) for a in asking],
-        [a.named.params_hash for a in asking],
-        [a.base for a in asking],
         [_parts(a.named) for a in asking],
+        _unless_empty([a.payload for a in asking]),
+        _unless_empty([a.base for a in asking]),
+        _unless_empty([a.dead for a in asking]),
+        [a.lenient for a in asking] if any(a.lenient for a in asking) else None,
     )
-    answers = {row["n"]: row for row in rows}
-    return [_answer(answers[n], one.token) for n, one in enumerate(asking, 1)]
+    answers = {row["asked"]: row for row in rows}
+    return [_answer(answers[one.token], one.token) for one in asking]
+
+
+def _unless_empty(column: list[T | None]) -> list[T | None] | None:
+    """None for a column of nothing but nulls: it is not worth the way."""
+    return None if column.count(None) == len(column) else column
 
 
 def _names(n: Named) -> str:
-    parts = (n.pipeline, n.task, n.dataset, n.operation, n.version, n.checksum_in, n.period)
-    return "\x1f".join(part or "" for part in parts)
+    return "\x1f".join(part or "" for part in n.names())
 
 
 def _answer(row: Record, token: bytes) -> Answer:
@@ -150,8 +160,7 @@ async def period(db: Database, base: bytes, budget_seconds: float) -> str | None
     return await db.fetchval(Q.period, base, budget_seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """How an attempt ended, as it is recorded."""
 
     status: Literal["success", "failure", "partial"]
@@ -188,7 +197,7 @@ async def end_many(
             [e.data for _, e in ended],
             [e.codec for _, e in ended],
             [e.digest for _, e in ended],
-            [e.store for _, e in ended],
+            _unless_empty([e.store for _, e in ended]),
             [e.doc for _, e in ended],
             lock_keys,
         )

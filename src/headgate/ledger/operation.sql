@@ -114,48 +114,51 @@ END $$;
 -- function: operation_take_many
 -- The same for many callers of one process, each for a key of its own and none for a dataset. Keys that
 -- nobody has seen are inserted together; the others are looked at one by one. They come sorted, so that two
--- processes never wait for each other.
+-- processes never wait for each other. Each is of a kind: names, digest of the parameters, length of the
+-- lease. Null for an array means null for all (and the first kind). `asked` is the token of who asked.
 CREATE OR REPLACE FUNCTION headgate.operation_take_many(
-    ks bytea[], lks bigint[], tolds bytea[], toks bytea[], who text, secs float8[], deads bytea[],
-    lenients boolean[], names text[], phs bytea[], bs bytea[], docs text[])
-RETURNS TABLE (n bigint, verdict text, id bigint, fence int, attempts int, was text, result bytea, codec text,
+    who text, names text[], phs bytea[], secs float8[], kinds int[], ks bytea[], lks bigint[], toks bytea[],
+    docs text[], tolds bytea[], bs bytea[], deads bytea[], lenients boolean[])
+RETURNS TABLE (asked bytea, verdict text, id bigint, fence int, attempts int, was text, result bytea, codec text,
                result_hash bytea, store text, holder text, token bytea, left_seconds float8, lines int)
 LANGUAGE plpgsql AS $$
 DECLARE
-    fresh bigint[] := ARRAY(
-        SELECT t.n FROM unnest(ks) WITH ORDINALITY AS t(k, n)
-        WHERE NOT EXISTS (SELECT FROM headgate.operation x WHERE x.key = t.k));
-    ids    bigint[];
-    mine   bytea[] := '{}';
     moment timestamptz := clock_timestamp();
+    many   int;
 BEGIN
-    IF cardinality(fresh) > 0 THEN
-        PERFORM set_config('synchronous_commit', 'off', true);
-        WITH made AS (
-            INSERT INTO headgate.operation AS x (
-                created_at, begun_at, updated_at, lease_until, lock_key, fence, attempts, exclusive, status,
-                key, token, holder, pipeline, task, dataset, operation, version, checksum_in, params,
-                period, base, payload, parts)
-            SELECT moment, moment, moment, moment + make_interval(secs => secs[t.n]), lks[t.n], 1, 1, false,
-                   'running', ks[t.n], toks[t.n], who, t.a[1], t.a[2], t.a[3], t.a[4], t.a[5], t.a[6], phs[t.n],
-                   t.a[7], bs[t.n], tolds[t.n], docs[t.n]
-            FROM (SELECT f.n, string_to_array(names[f.n], E'\x1f', '') AS a FROM unnest(fresh) AS f(n)) t
-            ON CONFLICT (key) DO NOTHING
-            RETURNING x.id, x.token)
-        SELECT array_agg(made.id), array_agg(made.token) INTO ids, mine FROM made;
+    PERFORM set_config('synchronous_commit', 'off', true);
+    RETURN QUERY
+    WITH kind AS MATERIALIZED (
+        SELECT g.n, string_to_array(g.named, E'\x1f', '') AS a, g.ph, moment + make_interval(secs => g.s) AS due
+        FROM unnest(names, phs, secs) WITH ORDINALITY AS g(named, ph, s, n))
+    , made AS (
+        INSERT INTO headgate.operation AS x (
+            created_at, begun_at, updated_at, lease_until, lock_key, fence, attempts, exclusive, status,
+            key, token, holder, pipeline, task, dataset, operation, version, checksum_in, params,
+            period, base, payload, parts)
+        SELECT moment, moment, moment, g.due, t.lk, 1, 1, false, 'running', t.k, t.tok, who, g.a[1], g.a[2], g.a[3],
+               g.a[4], g.a[5], g.a[6], g.ph, g.a[7], t.b, t.told, t.doc
+        FROM unnest(ks, lks, toks, docs, tolds, bs, kinds) AS t(k, lk, tok, doc, told, b, kind)
+        JOIN kind g ON g.n = coalesce(t.kind, 1)
+        WHERE NOT EXISTS (SELECT FROM headgate.operation x WHERE x.key = t.k)
+        ON CONFLICT (key) DO NOTHING
+        RETURNING x.token, x.id)
+    SELECT made.token, 'taken', made.id, 1, 1, 'new', NULL::bytea, NULL::text, NULL::bytea, NULL::text, NULL::text,
+           NULL::bytea, NULL::float8, 0
+    FROM made;
+    GET DIAGNOSTICS many = ROW_COUNT;
+    IF many < cardinality(ks) THEN
         RETURN QUERY
-        SELECT t.n, 'taken', ids[array_position(mine, t.tok)], 1, 1, 'new', NULL::bytea, NULL::text, NULL::bytea,
-               NULL::text, who, t.tok, NULL::float8, 0
-        FROM unnest(toks) WITH ORDINALITY AS t(tok, n) WHERE t.tok = ANY (mine);
+        SELECT t.tok, r.*
+        FROM unnest(ks, lks, toks, docs, tolds, bs, deads, lenients, kinds)
+                 WITH ORDINALITY AS t(k, lk, tok, doc, told, b, dead, lenient, kind, n),
+            LATERAL headgate.operation_take(t.k, t.lk, false, t.told, t.tok, who, secs[coalesce(t.kind, 1)], t.dead,
+                coalesce(t.lenient, false), string_to_array(names[coalesce(t.kind, 1)], E'\x1f', ''),
+                phs[coalesce(t.kind, 1)], t.b, t.doc) r
+        WHERE NOT EXISTS (SELECT FROM headgate.operation x WHERE x.key = t.k AND x.token = t.tok);
     END IF;
-    IF coalesce(cardinality(mine), 0) < cardinality(ks) THEN
-        RETURN QUERY
-        SELECT t.n, r.* FROM unnest(toks) WITH ORDINALITY AS t(tok, n),
-            LATERAL headgate.operation_take(ks[t.n], lks[t.n], false, tolds[t.n], t.tok, who, secs[t.n],
-                deads[t.n], lenients[t.n], string_to_array(names[t.n], E'\x1f', ''), phs[t.n], bs[t.n], docs[t.n]) r
-        WHERE mine IS NULL OR t.tok <> ALL (mine);
-    END IF;
-END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
+END $$ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET plan_cache_mode = force_generic_plan;
 
 -- function: operation_look
 -- What a key's row means to a caller; null: it can be taken. A failed attempt left nothing behind, so it
@@ -238,24 +241,25 @@ BEGIN
     WITH ended AS (
         UPDATE headgate.operation x SET
             status = 'success', lease_until = NULL, updated_at = moment, lines = x.lines + 1,
-            result = ress[t.n], codec = cods[t.n], result_hash = digests[t.n], store = places[t.n], reason = NULL
-        FROM unnest(ofs) WITH ORDINALITY AS t(id, n)
-        WHERE x.id = t.id AND x.token = toks[t.n] AND x.fence = fs[t.n] AND x.status = 'running'
-          AND NOT x.exclusive
-        RETURNING x.id, x.lines, x.fence, x.holder, t.n)
+            result = t.res, codec = t.cod, result_hash = t.digest, store = t.place, reason = NULL
+        FROM unnest(ofs, toks, fs, ress, cods, digests, places, saids)
+            AS t(id, tok, f, res, cod, digest, place, said)
+        WHERE x.id = t.id AND x.token = t.tok AND x.fence = t.f AND x.status = 'running' AND NOT x.exclusive
+        RETURNING x.id, x.lines, x.fence, x.holder, t.said)
     INSERT INTO headgate.operation_journal (operation, n, at, fence, event, holder, reason, doc, hash)
-    SELECT e.id, e.lines, moment, e.fence, 'done', e.holder, NULL, saids[e.n], sha256(
+    SELECT e.id, e.lines, moment, e.fence, 'done', e.holder, NULL, e.said, sha256(
         CASE WHEN e.lines > 1 THEN coalesce((SELECT j.hash FROM headgate.operation_journal j
                                              WHERE j.operation = e.id AND j.n = e.lines - 1), ''::bytea)
              ELSE ''::bytea END
-        || convert_to(concat_ws(E'\n', e.id, e.lines, stamp, e.fence, 'done', e.holder, saids[e.n]), 'UTF8'))
+        || convert_to(concat_ws(E'\n', e.id, e.lines, stamp, e.fence, 'done', e.holder, e.said), 'UTF8'))
     FROM ended e;
     GET DIAGNOSTICS many = ROW_COUNT;
     IF many <> cardinality(ofs) THEN
         RAISE EXCEPTION 'the lease of an operation was lost' USING ERRCODE = 'HG001';
     END IF;
     RETURN pg_current_xact_id()::text::bigint;
-END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
+END $$ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+    SET plan_cache_mode = force_generic_plan;
 
 -- function: operation_note
 -- A line about somebody who did not get to work: denied, escalated, or a conflict.
@@ -306,7 +310,7 @@ SELECT 1::bigint AS n, r.* FROM headgate.operation_take($1, $2, $3, $4, $5, $6, 
     string_to_array($10, E'\x1f', ''), $11, $12, $13) r
 
 -- name: take_many
-SELECT * FROM headgate.operation_take_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+SELECT * FROM headgate.operation_take_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
 
 -- name: end
 -- In a transaction that holds the lock already.

@@ -1,4 +1,4 @@
-"""Between the caller and the background loop: coroutines go over, answers come back.
+"""Between the caller and the background loop: questions go over, answers come back.
 
 Waking a loop costs more than most of what it is woken for. Callers that come while it is awake are
 taken along, and answers for one event loop come back together.
@@ -9,32 +9,67 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 from headgate.net import loop as net
-
-Tell = Callable[[Any, BaseException | None], None]
+from headgate.operations.trip import Begin, Cancel, Make, in_task
 
 
 class Trip:
-    """A coroutine on the other side. `tell` hears there how it ended."""
+    """Something that is begun on the other side, and tells there how it ended.
 
-    __slots__ = ("cancelled", "make", "task", "tell")
+    Nothing is left of it then that holds it in a circle: the garbage collector has no work here.
+    """
 
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, Any]], tell: Tell) -> None:
-        self.make = make
-        self.tell = tell
-        self.task: asyncio.Task[Any] | None = None
-        self.cancelled = False
+    __slots__ = ("begin", "cancel", "error", "value")
 
-    def ended(self, task: asyncio.Task[Any]) -> None:
-        if task.cancelled():
-            self.tell(None, asyncio.CancelledError())
-        else:
-            error = task.exception()
-            self.tell(None if error is not None else task.result(), error)
+    def __init__(self, begin: Begin) -> None:
+        self.begin = begin
+        self.cancel: Cancel | None = None
+        self.value: Any = None
+        self.error: BaseException | None = None
+
+    def tell(self, value: Any, error: BaseException | None) -> None:
+        raise NotImplementedError
+
+
+class _Blocking(Trip):
+    """Of a thread that waits."""
+
+    __slots__ = ("ended",)
+
+    def __init__(self, begin: Begin) -> None:
+        super().__init__(begin)
+        self.ended: SimpleQueue[None] = SimpleQueue()
+
+    def tell(self, value: Any, error: BaseException | None) -> None:
+        self.value, self.error, self.cancel = value, error, None
+        self.ended.put(None)
+
+
+class _Awaited(Trip):
+    """Of a task on another event loop."""
+
+    __slots__ = ("arrived", "future", "here", "over")
+
+    def __init__(self, begin: Begin, over: Ferry, here: asyncio.AbstractEventLoop) -> None:
+        super().__init__(begin)
+        self.over = over
+        self.here = here
+        self.future: asyncio.Future[None] = here.create_future()
+        self.arrived = False
+
+    def tell(self, value: Any, error: BaseException | None) -> None:
+        self.value, self.error, self.cancel = value, error, None
+        self.over.send_back(self)
+
+    def arrive(self) -> None:
+        """The answer is here, on the loop that it is for."""
+        self.arrived = True
+        if not self.future.done():
+            self.future.set_result(None)
 
 
 class Ferry:
@@ -44,10 +79,10 @@ class Ferry:
         self._over = over
         self._aboard: deque[Trip] = deque()
         self._called = False
-        self._back: dict[asyncio.AbstractEventLoop, list[tuple[Any, ...]]] = {}
+        self._back: dict[asyncio.AbstractEventLoop, list[_Awaited]] = {}
 
     def carry(self, trip: Trip) -> None:
-        """Start a coroutine over there. From any thread."""
+        """Begin it over there. From any thread."""
         self._aboard.append(trip)
         if not self._called:
             self._called = True
@@ -55,41 +90,33 @@ class Ferry:
 
     def cancel(self, trip: Trip) -> None:
         """Nobody wants its answer any more. From any thread."""
-        trip.cancelled = True
         with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-            self._over.call_soon_threadsafe(lambda: trip.task and trip.task.cancel())
+            self._over.call_soon_threadsafe(lambda: trip.cancel and trip.cancel())
 
     def _unload(self) -> None:
         self._called = False
         while self._aboard:
             trip = self._aboard.popleft()
-            trip.task = self._over.create_task(trip.make())
-            trip.task.add_done_callback(trip.ended)
+            try:
+                trip.cancel = trip.begin(trip.tell)
+            except Exception as error:
+                trip.tell(None, error)
 
-    def send_back(
-        self, to: asyncio.AbstractEventLoop, future: asyncio.Future[Any], value: Any, error: Any
-    ) -> None:
+    def send_back(self, trip: _Awaited) -> None:
         """An answer for another event loop; those of one moment travel together."""
-        if (waiting := self._back.get(to)) is None:
-            waiting = self._back[to] = []
-            self._over.call_soon(self._land, to)
-        waiting.append((future, value, error))
+        if (waiting := self._back.get(trip.here)) is None:
+            waiting = self._back[trip.here] = []
+            self._over.call_soon(self._land, trip.here)
+        waiting.append(trip)
 
     def _land(self, to: asyncio.AbstractEventLoop) -> None:
         with contextlib.suppress(RuntimeError):  # that loop is closed: nobody waits
             to.call_soon_threadsafe(_deliver, self._back.pop(to))
 
 
-def _deliver(answers: list[tuple[Any, ...]]) -> None:
-    for future, value, error in answers:
-        if future.done():
-            continue
-        if error is None:
-            future.set_result(value)
-        elif isinstance(error, asyncio.CancelledError):
-            future.cancel()
-        else:
-            future.set_exception(error)
+def _deliver(trips: list[_Awaited]) -> None:
+    for trip in trips:
+        trip.arrive()
 
 
 _ferries: dict[int, tuple[net.Background, Ferry]] = {}
@@ -104,48 +131,56 @@ def ferry() -> Ferry:
     return known[1]
 
 
-def wait(make: Callable[[], Coroutine[Any, Any, Any]], *, whole: bool = False) -> Any:
+def wait(begin: Begin, *, whole: bool = False) -> Any:
     """What it comes to, for a caller that blocks.
 
     Interrupted, it is cancelled, unless it has to be `whole`: then its end is waited for, and the
     interrupt comes after it. A second one ends the wait.
     """
     over = ferry()
-    answer: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
-    trip = Trip(make, lambda value, error: answer.put((value, error)))
+    trip = _Blocking(begin)
     over.carry(trip)
     try:
-        value, error = answer.get()
+        trip.ended.get()
     except BaseException as interrupt:
         if not whole:
             over.cancel(trip)
             raise
-        value, error = answer.get()
-        raise Interrupted(value, error) from interrupt
-    if error is not None:
-        raise error
-    return value
+        trip.ended.get()
+        raise Interrupted(trip.value, trip.error) from interrupt
+    if trip.error is not None:
+        raise trip.error
+    return trip.value
 
 
-async def wait_async(make: Callable[[], Coroutine[Any, Any, Any]], *, whole: bool = False) -> Any:
+async def wait_async(begin: Begin, *, whole: bool = False) -> Any:
     """The same for a caller on an event loop of its own."""
     over = ferry()
-    here = asyncio.get_running_loop()
-    ended: asyncio.Future[Any] = here.create_future()
-    trip = Trip(make, lambda value, error: over.send_back(here, ended, value, error))
+    trip = _Awaited(begin, over, asyncio.get_running_loop())
     over.carry(trip)
-    if not whole:
-        try:
-            return await ended
-        except asyncio.CancelledError:
+    try:
+        await trip.future
+    except asyncio.CancelledError as interrupt:
+        if not whole:
             over.cancel(trip)
             raise
-    try:
-        return await asyncio.shield(ended)
-    except asyncio.CancelledError as interrupt:
-        (answer,) = await asyncio.gather(ended, return_exceptions=True)
-        failed = isinstance(answer, BaseException)
-        raise Interrupted(None if failed else answer, answer if failed else None) from interrupt
+        if not trip.arrived:
+            trip.future = trip.here.create_future()
+            await trip.future
+        raise Interrupted(trip.value, trip.error) from interrupt
+    if trip.error is not None:
+        raise trip.error
+    return trip.value
+
+
+def waited(make: Make) -> Any:
+    """What a coroutine of the other side comes to, for a caller that blocks."""
+    return wait(partial(in_task, make))
+
+
+async def awaited(make: Make) -> Any:
+    """The same for a caller on an event loop of its own."""
+    return await wait_async(partial(in_task, make))
 
 
 class Interrupted(BaseException):

@@ -62,6 +62,12 @@ class ProcessHome:
             self._desk = Desk(await self.database())
         return self._desk
 
+    def opened(self) -> tuple[Desk, Keeper] | None:
+        """Desk and keeper at once; None until the first operation opened the ledger."""
+        if self._desk is None or self._keeper is None:
+            return None
+        return self._desk, self._keeper
+
     async def close(self) -> None:
         await self._stack.aclose()
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import date, datetime
 from functools import lru_cache
@@ -232,19 +232,19 @@ class _WaitedTx:
         self._tx = tx
 
     def execute(self, sql: str, *args: Any) -> str:
-        return ferry.wait(lambda: self._tx.execute(sql, *args))
+        return ferry.waited(lambda: self._tx.execute(sql, *args))
 
     def executemany(self, sql: str, args: list[tuple[Any, ...]]) -> None:
-        ferry.wait(lambda: self._tx.executemany(sql, args))
+        ferry.waited(lambda: self._tx.executemany(sql, args))
 
     def fetch(self, sql: str, *args: Any) -> list[Mapping[str, Any]]:
-        return ferry.wait(lambda: self._tx.fetch(sql, *args))
+        return ferry.waited(lambda: self._tx.fetch(sql, *args))
 
     def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
-        return ferry.wait(lambda: self._tx.fetchrow(sql, *args))
+        return ferry.waited(lambda: self._tx.fetchrow(sql, *args))
 
     def fetchval(self, sql: str, *args: Any) -> Any:
-        return ferry.wait(lambda: self._tx.fetchval(sql, *args))
+        return ferry.waited(lambda: self._tx.fetchval(sql, *args))
 
     def later(self, sql: str, *args: Any) -> None:
         self._tx.later(sql, *args)
@@ -257,26 +257,22 @@ class _AwaitedTx:
         self._tx = tx
 
     async def execute(self, sql: str, *args: Any) -> str:
-        return await _away(lambda: self._tx.execute(sql, *args))
+        return await ferry.awaited(lambda: self._tx.execute(sql, *args))
 
     async def executemany(self, sql: str, args: list[tuple[Any, ...]]) -> None:
-        await _away(lambda: self._tx.executemany(sql, args))
+        await ferry.awaited(lambda: self._tx.executemany(sql, args))
 
     async def fetch(self, sql: str, *args: Any) -> list[Mapping[str, Any]]:
-        return await _away(lambda: self._tx.fetch(sql, *args))
+        return await ferry.awaited(lambda: self._tx.fetch(sql, *args))
 
     async def fetchrow(self, sql: str, *args: Any) -> Mapping[str, Any] | None:
-        return await _away(lambda: self._tx.fetchrow(sql, *args))
+        return await ferry.awaited(lambda: self._tx.fetchrow(sql, *args))
 
     async def fetchval(self, sql: str, *args: Any) -> Any:
-        return await _away(lambda: self._tx.fetchval(sql, *args))
+        return await ferry.awaited(lambda: self._tx.fetchval(sql, *args))
 
     def later(self, sql: str, *args: Any) -> None:
         self._tx.later(sql, *args)
-
-
-async def _away(make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return await ferry.wait_async(make)
 
 
 def _walk(way: Way[T]) -> T:
@@ -285,7 +281,7 @@ def _walk(way: Way[T]) -> T:
     while (asked := walk.next()) is not None:
         try:
             if isinstance(asked, Away):
-                walk.answer = ferry.wait(asked.make, whole=asked.whole)
+                walk.answer = ferry.wait(asked.begin, whole=asked.whole)
             else:
                 walk.answer = _called(asked)
         except BaseException as raised:
@@ -299,7 +295,7 @@ async def _walk_async(way: Way[T]) -> T:
     while (asked := walk.next()) is not None:
         try:
             if isinstance(asked, Away):
-                walk.answer = await ferry.wait_async(asked.make, whole=asked.whole)
+                walk.answer = await ferry.wait_async(asked.begin, whole=asked.whole)
             else:
                 answer = asked.function(*asked.args)
                 walk.answer = await answer if inspect.isawaitable(answer) else answer

@@ -12,11 +12,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Any, Literal
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 from headgate.errors import UsageError
 
@@ -63,8 +64,7 @@ class Moment(StrEnum):
     AFTER_GIVE_BACK = "after:give_back"
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(NamedTuple):
     """Which work it is: the fields of S2 § 3.1, and the caller's own key.
 
     `bucket` is set when the period is a length of time (`"day"`): which one it is in is then
@@ -78,12 +78,24 @@ class Named:
     version: str
     own: Any = None
     checksum_in: str | None = None
-    params: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    params: Mapping[str, Any] = MappingProxyType({})
     period: str | None = None
     bucket: str | None = None
     derived: tuple[str, ...] = ()
     own_hash: bytes = b""
     params_hash: bytes = b""
+
+    def names(self) -> tuple[str | None, ...]:
+        """All that is text in it, as the ledger keeps it."""
+        return (
+            self.pipeline,
+            self.task,
+            self.dataset,
+            self.operation,
+            self.version,
+            self.checksum_in,
+            self.period,
+        )
 
     def key(self) -> bytes:
         """Is this the same work? The effect key of an operation, unique in its ledger (C2)."""
@@ -143,21 +155,21 @@ def named(
     period: str | date | None,
 ) -> Named:
     """What was given, completed. Raises `UsageError` for what cannot be a name or a key."""
-    whole, derived = _names(name, pipeline, task, dataset, operation, version)
+    unsaid = (checksum_in is None, params is None, period is None, key is None)
+    whole, derived = _names(name, pipeline, task, dataset, operation, version, unsaid)
     bucket = period if isinstance(period, str) and is_bucket(period) else None
     fixed = period.isoformat() if isinstance(period, date) else None if bucket else period
-    unsaid = {"checksum_in": checksum_in, "params": params, "period": period, "key": key}
     try:
         return Named(
-            **whole,
-            own=key,
-            checksum_in=checksum_in.hex() if isinstance(checksum_in, bytes) else checksum_in,
-            params=params or {},
-            period=fixed,
-            bucket=bucket,
-            derived=(*derived, *(n for n, v in unsaid.items() if v is None)),
-            own_hash=plain_digest(key, "key"),
-            params_hash=params_digest(params) if params else _NO_PARAMS,
+            *whole,
+            key,
+            checksum_in.hex() if isinstance(checksum_in, bytes) else checksum_in,
+            params or {},
+            fixed,
+            bucket,
+            derived,
+            plain_digest(key, "key"),
+            params_digest(params) if params else _NO_PARAMS,
         )
     except TypeError as error:
         raise UsageError(
@@ -174,7 +186,8 @@ def _names(
     dataset: str | None,
     operation: str | None,
     version: str | None,
-) -> tuple[dict[str, str], tuple[str, ...]]:
+    unsaid: tuple[bool, bool, bool, bool],
+) -> tuple[tuple[str, str, str, str, str], tuple[str, ...]]:
     """The names of an operation, and which of them were derived: the same for all its calls."""
     given = {
         "pipeline": pipeline,
@@ -189,9 +202,10 @@ def _names(
                 f"operation {name!r}: {what} is {value!r}",
                 hint=f"Give text of up to {NAME_CHARACTERS} characters, without line breaks.",
             )
-    defaults = {"operation": "run", "version": "1"}
-    whole = {w: defaults.get(w, name) if v is None else v for w, v in given.items()}
-    return whole, tuple(w for w, v in given.items() if v is None)
+    whole = (pipeline or name, task or name, dataset or name, operation or "run", version or "1")
+    others = zip(("checksum_in", "params", "period", "key"), unsaid, strict=True)
+    derived = (*(w for w, v in given.items() if v is None), *(w for w, none in others if none))
+    return whole, derived
 
 
 def _is_name(value: object) -> bool:

@@ -11,10 +11,8 @@ alone: only the culprit hears of it.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 from headgate import errors
 from headgate.ledger import operation as ledger
@@ -26,18 +24,17 @@ from headgate.pg import Database, driver
 
 from .holder import holder
 from .lent import lent
+from .train import Train
 
-MOST = 200
-AT_ONCE = 8
+TAKES = 200
+# Not all in one: while some wait for the disk, others are taken, work, and come to their end.
+ENDS = 32
 TRIES = 5
 # What a batch is refused for by one of its members.
 _REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
-A = TypeVar("A")
-B = TypeVar("B")
 
 
-@dataclass(frozen=True, slots=True)
-class Leaving:
+class Leaving(NamedTuple):
     """An operation that succeeded, on its way into the ledger, with the SQL it deferred."""
 
     lease: Lease
@@ -52,14 +49,14 @@ class Desk:
 
     def __init__(self, db: Database) -> None:
         self._db = db
-        self._takes = _Train(self._take_all, self._unheard)
-        self._ends = _Train(self._end_all, lambda _, __: None)
+        self.takes: Train[Asking, Answer] = Train(TAKES, self._take_all, self._unheard)
+        self.ends: Train[Leaving, None] = Train(ENDS, self._end_all, lambda _, __: None)
         self._giving: set[asyncio.Future[None]] = set()
 
     async def take(self, asking: Asking) -> Answer:
         """Look at a key, and take it if it is free."""
         if not asking.alone:
-            return await self._takes.board(asking)
+            return await self.takes.board(asking)
         # Two locks in one transaction could be another caller's two in the other order.
         alone = asyncio.ensure_future(ledger.take(self._db, holder(), asking))
         try:
@@ -80,7 +77,7 @@ class Desk:
         if leaving.manner.alone:
             await self._end_one(leaving)
         else:
-            await self._ends.board(leaving)
+            await self.ends.board(leaving)
 
     async def _take_all(
         self, asking: Sequence[Asking], _: Callable[[], None]
@@ -176,60 +173,3 @@ def _answer_of(task: asyncio.Task[Answer]) -> Answer | BaseException:
     if task.cancelled():
         return asyncio.CancelledError()
     return task.exception() or task.result()
-
-
-class _Train(Generic[A, B]):
-    """Batches: who comes while one is loaded rides in the next. `go` may say that it departs."""
-
-    def __init__(
-        self,
-        go: Callable[[Sequence[A], Callable[[], None]], Awaitable[Sequence[B | BaseException]]],
-        unheard: Callable[[A, B | BaseException], None],
-    ) -> None:
-        self._go = go
-        self._unheard = unheard
-        self._waiting: deque[tuple[A, asyncio.Future[B]]] = deque()
-        self._loading = False
-        self._running: set[asyncio.Task[None]] = set()
-
-    def board(self, one: A) -> asyncio.Future[B]:
-        """Ride in the next batch; what comes of it."""
-        ended: asyncio.Future[B] = asyncio.get_running_loop().create_future()
-        self._waiting.append((one, ended))
-        self._load()
-        return ended
-
-    def _load(self) -> None:
-        if self._waiting and not self._loading and len(self._running) < AT_ONCE:
-            self._loading = True
-            # It begins at the next turn of the loop: who comes in this one is still taken along.
-            self._running.add(asyncio.ensure_future(self._run()))
-
-    async def _run(self) -> None:
-        batch = [self._waiting.popleft() for _ in range(min(MOST, len(self._waiting)))]
-        departed = False
-
-        def depart() -> None:
-            nonlocal departed
-            if not departed:
-                departed, self._loading = True, False
-                self._load()
-
-        answers: Sequence[B | BaseException]
-        try:
-            answers = await self._go([one for one, _ in batch], depart)
-        except Exception as error:
-            answers = [error] * len(batch)
-        finally:
-            task = asyncio.current_task()
-            assert task is not None
-            self._running.discard(task)
-            depart()
-        self._load()
-        for (one, ended), answer in zip(batch, answers, strict=True):
-            if ended.done():  # cancelled: nobody waits any more
-                self._unheard(one, answer)
-            elif isinstance(answer, BaseException):
-                ended.set_exception(answer)
-            else:
-                ended.set_result(answer)

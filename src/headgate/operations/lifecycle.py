@@ -19,18 +19,18 @@ import hashlib
 import inspect
 import random
 import time
-from collections.abc import Callable, Coroutine, Generator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import orjson
 
 from headgate import errors
 from headgate._version import __version__
 from headgate.ledger import operation as ledger
-from headgate.ledger.operation import Asking, Ending, Held, Kept, Lease, OtherPayload
+from headgate.ledger.operation import Answer, Asking, Ending, Held, Kept, Lease, OtherPayload
 from headgate.model import signal
 from headgate.model.crash import reached
 from headgate.model.operation import Left, Manner, Moment, Named, bucket_of
@@ -44,6 +44,7 @@ from .desk import Desk, Leaving
 from .holder import holder, is_dead, new_token
 from .keeper import Keeper
 from .kept import fetch, keep
+from .trip import Begin, Cancel, Make, Tell, in_task
 from .tx import OperationTx
 
 if TYPE_CHECKING:
@@ -56,16 +57,18 @@ T = TypeVar("T")
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
-@dataclass(frozen=True, slots=True)
-class Away:
-    """To be awaited on the background loop; if `whole`, an interrupted caller waits for it."""
+class Away(NamedTuple):
+    """To be begun on the background loop; if `whole`, an interrupted caller waits for its end."""
 
-    make: Callable[[], Coroutine[Any, Any, Any]]
+    begin: Begin
     whole: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Here:
+def _away(make: Make, *, whole: bool = False) -> Away:
+    return Away(partial(in_task, make), whole)
+
+
+class Here(NamedTuple):
     """The caller's own code, to be called (and awaited, if it is to be) where the caller is."""
 
     function: Callable[..., Any]
@@ -82,6 +85,7 @@ class Home(Protocol):
     async def database(self) -> Database: ...
     async def keeper(self) -> Keeper: ...
     async def desk(self) -> Desk: ...
+    def opened(self) -> tuple[Desk, Keeper] | None: ...
 
 
 class Lifecycle:
@@ -131,12 +135,12 @@ class Lifecycle:
     def begin(self, subject: object) -> Way[None]:
         """Key, lease, what an earlier attempt left, preconditions. Checks are given `subject`."""
         try:
-            yield Away(self._take)
+            yield Away(self._ask)
         except Exception:
             raise
         except BaseException as interrupt:
             # It may be taken by now: the answer and the interrupt were on their way together.
-            yield Away(partial(self._give_up, interrupt), whole=True)
+            yield _away(partial(self._give_up, interrupt), whole=True)
             raise
         if self.replayed:
             return
@@ -150,50 +154,97 @@ class Lifecycle:
             yield from self.fail(error)
             raise
 
-    async def _take(self) -> None:
-        db = await self._home.database()
-        if self.named.bucket is not None:
-            await self._settle_period(db, self.named.bucket)
-        manner = self.manner
-        asking = Asking(
+    def _ask(self, tell: Tell) -> Cancel:
+        """Most calls ask once, together with others, and need no task for it."""
+        opened = self._home.opened()
+        if opened is None or self.named.bucket is not None or self.manner.alone:
+            return in_task(self._take, tell)
+        desk, keeper = opened
+        asking = self._asking()
+        reached(Moment.BEFORE_TAKE)
+
+        def heard(got: Answer, error: BaseException | None) -> None:
+            nonlocal cancel
+            cancel = _nothing
+            if error is not None:
+                tell(None, error)
+                return
+            try:
+                plain = self._heard(got, keeper)
+            except Exception as refused:
+                tell(None, refused)
+                return
+            if plain:
+                tell(None, None)
+            else:
+                cancel = in_task(partial(self._take, asking, got), tell)
+
+        def cancelled() -> None:
+            cancel()
+
+        cancel: Cancel = desk.takes.ride(asking, heard).leave
+        return cancelled
+
+    def _asking(self) -> Asking:
+        return Asking(
             self.key,
             self.lock_key,
-            manner.alone,
+            self.manner.alone,
             self._payload,
             new_token(),
-            manner.lease_seconds,
+            self.manner.lease_seconds,
             self.named,
             None if self.named.bucket is None else self.named.base(),
         )
-        desk = await self._home.desk()
-        reached(Moment.BEFORE_TAKE)
-        turn = _Turn(time.monotonic() + manner.budget_seconds)
-        while True:
-            match got := await desk.take(asking):
-                case Lease():
-                    (await self._home.keeper()).add(
-                        got, manner.lease_seconds, manner.deadline_seconds
-                    )
-                    self.lease = got
-                    self._tell(signal.IDEM_MISSES)
-                    if got.attempts > 1:
-                        self._tell(signal.RETRY_EVENTS)
-                    reached(Moment.AFTER_TAKE)
-                    return
+
+    def _heard(self, got: Answer, keeper: Keeper) -> bool:
+        """The two plain answers: it is ours, or it was done. False for any other."""
+        if isinstance(got, Lease):
+            keeper.add(got, self.manner.lease_seconds, self.manner.deadline_seconds)
+            self.lease = got
+            self._tell(signal.IDEM_MISSES)
+            if got.attempts > 1:
+                self._tell(signal.RETRY_EVENTS)
+            reached(Moment.AFTER_TAKE)
+            return True
+        if isinstance(got, Kept) and got.data is not None:
+            self._replay(got, got.data)
+            return True
+        return False
+
+    def _replay(self, got: Kept, data: bytes) -> None:
+        self.result = decoded(got.codec, data, self._codec, self.name)
+        self.replayed = True
+        self._tell(signal.IDEM_HITS)
+        self._tell(signal.REPLAYS)
+
+    async def _take(self, asking: Asking | None = None, got: Answer | None = None) -> None:
+        """The whole of it; from an answer on, where there is one that was not plain."""
+        db = await self._home.database()
+        if asking is None:
+            if self.named.bucket is not None:
+                await self._settle_period(db, self.named.bucket)
+            asking = self._asking()
+        desk, keeper = await self._home.desk(), await self._home.keeper()
+        if got is None:
+            reached(Moment.BEFORE_TAKE)
+            got = await desk.take(asking)
+        turn = _Turn(time.monotonic() + self.manner.budget_seconds)
+        while not self._heard(got, keeper):
+            match got:
                 case Kept():
-                    data = await fetch(got)
-                    self.result = decoded(got.codec, data, self._codec, self.name)
-                    self.replayed = True
-                    self._tell(signal.IDEM_HITS)
-                    self._tell(signal.REPLAYS)
+                    self._replay(got, await fetch(got))
                     return
                 case OtherPayload():
                     await self._conflict(db, got)
-                    asking = replace(asking, lenient=True)
+                    asking = asking._replace(lenient=True)
                 case Held() if is_dead(got.holder) and got.token != asking.dead:
-                    asking = replace(asking, dead=got.token)
+                    asking = asking._replace(dead=got.token)
                 case Held():
                     await self._wait(db, got, turn)
+                case Lease():
+                    return
+            got = await desk.take(asking)
 
     async def _give_up(self, interrupt: BaseException) -> None:
         """On the background loop, after `_take` was cancelled there: what it took is seen here."""
@@ -206,7 +257,7 @@ class Lifecycle:
         begun = await ledger.period(db, base, self.manner.plan.budget_seconds)
         now = self._at or datetime.now(UTC)
         settled = begun if begun is not None and self._at is None else bucket_of(bucket, now)
-        self._settle_key(replace(self.named, period=settled))
+        self._settle_key(self.named._replace(period=settled))
 
     async def _conflict(self, db: Database, got: OtherPayload) -> None:
         said = orjson.dumps(
@@ -267,9 +318,9 @@ class Lifecycle:
             return  # calls that were made stay memoised
         assert self.lease is not None
         lease = self.lease
-        left: list[Left] = yield Away(lambda: self._left(lease))
+        left: list[Left] = yield _away(lambda: self._left(lease))
         yield Here(undo, (left,) if takes(undo) else ())
-        yield Away(lambda: self._undone(lease, [one.name for one in left]))
+        yield _away(lambda: self._undone(lease, [one.name for one in left]))
 
     async def _left(self, lease: Lease) -> list[Left]:
         return await ledger.left(await self._home.database(), lease.id)
@@ -296,7 +347,7 @@ class Lifecycle:
         async def begin() -> ledger.Step:
             return await ledger.call_begin(await self._home.database(), lease, self.key, name)
 
-        step: ledger.Step = yield Away(begin)
+        step: ledger.Step = yield _away(begin)
         self._made.add(name)
         if undo is not None:
             self._undo.append((name, step.key, undo))
@@ -316,7 +367,7 @@ class Lifecycle:
         async def done() -> None:
             await ledger.call_done(await self._home.database(), lease, name, answer)
 
-        yield Away(done)
+        yield _away(done)
         reached(Moment.AFTER_STEP)
         return orjson.loads(answer)
 
@@ -339,32 +390,42 @@ class Lifecycle:
             codec, data = encoded(self.result, self._codec, self.name)
             # Who is interrupted now hears it once the end is known: calls are taken back only
             # if nothing was committed.
-            yield Away(lambda: self._commit(codec, data), whole=True)
+            yield Away(partial(self._record, codec, data), whole=True)
         except BaseException as error:
             yield from self.fail(error)
             raise
         self.result = decoded(codec, data, self._codec, self.name)
         self._end("success")
 
-    async def _commit(self, codec: str, data: bytes) -> None:
+    def _record(self, codec: str, data: bytes, tell: Tell) -> Cancel:
+        """Most calls end together with others, and need no task for it."""
         lease = self.lease
         assert lease is not None
-        digest = hashlib.sha256(data).digest()
+        opened = self._home.opened()
         large = len(data) > self.manner.result_bytes
+        if opened is None or large or self.tx.open or self.manner.alone:
+            return in_task(partial(self._commit, lease, codec, data), tell)
+        desk, keeper = opened
+        ending = self._ending(codec, data)
+        reached(Moment.BEFORE_END)
+
+        def heard(_: None, error: BaseException | None) -> None:
+            if error is None:
+                keeper.drop(lease)
+                reached(Moment.AFTER_END)
+            tell(None, error)
+
+        leaving = Leaving(lease, ending, self.lock_key, self.manner, self.tx.end())
+        return desk.ends.ride(leaving, heard).leave
+
+    async def _commit(self, lease: Lease, codec: str, data: bytes) -> None:
         store = None
-        if large:
+        if len(data) > self.manner.result_bytes:
             db, limit = await self._home.database(), self.manner.result_bytes
             store, (sql, args) = await keep(db, self.manner.store, data, self.name, limit)
             self.tx.later(sql, *args)
             reached(Moment.KEPT)
-        ending = Ending(
-            "success",
-            self._doc(size=len(data)),
-            data=None if large else data,
-            codec=codec,
-            digest=digest,
-            store=store,
-        )
+        ending = self._ending(codec, data, store)
         reached(Moment.BEFORE_END)
         if self.tx.open:
 
@@ -379,16 +440,26 @@ class Lifecycle:
         (await self._home.keeper()).drop(lease)
         reached(Moment.AFTER_END)
 
+    def _ending(self, codec: str, data: bytes, store: str | None = None) -> Ending:
+        return Ending(
+            "success",
+            self._doc(size=len(data)),
+            data=data if store is None else None,
+            codec=codec,
+            digest=hashlib.sha256(data).digest(),
+            store=store,
+        )
+
     def fail(self, error: BaseException) -> Way[None]:
         """Nothing is kept: SQL is rolled back, calls are taken back, the key is given back."""
         lease = self.lease
         if lease is None:
             return
-        yield Away(lambda: self.tx.abandon(error))
+        yield _away(lambda: self.tx.abandon(error))
         undone: list[str] = []
         if _is_unknown(error):
             # It may have been committed: nothing is taken back, and the lease tells in time.
-            yield Away(lambda: self._drop(lease))
+            yield _away(lambda: self._drop(lease))
             return
         if not isinstance(error, errors.Fenced):
             for name, key, undo in reversed(self._undo):
@@ -400,7 +471,7 @@ class Lifecycle:
                     )
                 else:
                     undone.append(name)
-        yield Away(lambda: self._fail(lease, error, undone))
+        yield _away(lambda: self._fail(lease, error, undone))
         self._end("fenced" if isinstance(error, errors.Fenced) else "failure")
         self.lease = None
 
@@ -467,6 +538,10 @@ class _Turn:
     until: float
     retries: int = 0
     others: set[bytes] = field(default_factory=set[bytes])
+
+
+def _nothing() -> None:
+    """What there is to cancel when it is over."""
 
 
 def _log() -> BoundLogger:

@@ -33,9 +33,7 @@ class OperationTx:
         idle_seconds: float,
     ) -> None:
         self._database = database
-        self._enter = (
-            f"SELECT headgate.operation_enter({lock_key}, {round(lock_timeout_seconds * 1000)})"
-        )
+        self._lock_key = lock_key
         self._lock_timeout_seconds = lock_timeout_seconds
         self._idle_seconds = idle_seconds
         self._transaction = AsyncExitStack()
@@ -89,7 +87,9 @@ class OperationTx:
     async def _opened(self) -> Tx:
         if self._tx is None:
             db = await self._database()
-            transaction = lent(db, self._idle_seconds, (self._enter,))
+            milliseconds = round(self._lock_timeout_seconds * 1000)
+            enter = f"SELECT headgate.operation_enter({self._lock_key}, {milliseconds})"
+            transaction = lent(db, self._idle_seconds, (enter,))
             try:
                 link = await self._transaction.enter_async_context(transaction)
             except driver.LockNotAvailable as error:
