@@ -512,10 +512,14 @@ class Lifecycle:
         return orjson.dumps(said).decode()
 
     def _end(self, outcome: str) -> None:
+        if not signal.heard():
+            return
         emit(signal.OPERATIONS, operation=self.name, outcome=outcome)
         emit(signal.OPERATION_SECONDS, time.monotonic() - self._began, operation=self.name)
 
     def _tell(self, told: signal.Signal) -> None:
+        if not signal.heard():
+            return
         n = self.named
         emit(
             told,
