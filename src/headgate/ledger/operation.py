@@ -184,10 +184,8 @@ async def end_within(link: Link, lease: Lease, ending: Ending) -> None:
     link.xid, link.proof = row["xid"], (Q.ended, (lease.id, lease.token, lease.fence))
 
 
-async def end_many(
-    link: Link, ended: Sequence[tuple[Lease, Ending]], lock_keys: Sequence[int]
-) -> None:
-    """The same for many, with their locks; one that lost its lease or finds its lock fails all."""
+async def end_many(link: Link, ended: Sequence[tuple[Lease, Ending]]) -> None:
+    """The same for many, with their locks. One that lost its lease, or finds no lock, fails all."""
     xid = await _fenced(
         link.fetchval(
             Q.end_many,
@@ -199,7 +197,6 @@ async def end_many(
             [e.digest for _, e in ended],
             _unless_empty([e.store for _, e in ended]),
             [e.doc for _, e in ended],
-            lock_keys,
         )
     )
     lease = ended[0][0]

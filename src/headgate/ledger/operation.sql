@@ -225,19 +225,15 @@ END $$;
 
 -- function: operation_end_many
 -- Successes of many callers of one process, none of which holds a dataset. One that lost its lease fails all,
--- and so does a lock that is taken (HG002): each then commits alone, and waits for its own.
+-- and so does a lock that is taken: each then commits alone, waits for its own lock, and learns which it was.
 CREATE OR REPLACE FUNCTION headgate.operation_end_many(
-    ofs bigint[], toks bytea[], fs int[], ress bytea[], cods text[], digests bytea[], places text[], saids text[],
-    lks bigint[])
+    ofs bigint[], toks bytea[], fs int[], ress bytea[], cods text[], digests bytea[], places text[], saids text[])
 RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     moment timestamptz := clock_timestamp();
     stamp  text := extract(epoch FROM moment)::text;
     many   int;
 BEGIN
-    IF EXISTS (SELECT FROM unnest(lks) AS l(lk) WHERE NOT pg_try_advisory_xact_lock(l.lk)) THEN
-        RAISE EXCEPTION 'the lock of an operation is taken' USING ERRCODE = 'HG002';
-    END IF;
     WITH ended AS (
         UPDATE headgate.operation x SET
             status = 'success', lease_until = NULL, updated_at = moment, lines = x.lines + 1,
@@ -245,6 +241,7 @@ BEGIN
         FROM unnest(ofs, toks, fs, ress, cods, digests, places, saids)
             AS t(id, tok, f, res, cod, digest, place, said)
         WHERE x.id = t.id AND x.token = t.tok AND x.fence = t.f AND x.status = 'running' AND NOT x.exclusive
+          AND pg_try_advisory_xact_lock(x.lock_key)
         RETURNING x.id, x.lines, x.fence, x.holder, t.said)
     INSERT INTO headgate.operation_journal (operation, n, at, fence, event, holder, reason, doc, hash)
     SELECT e.id, e.lines, moment, e.fence, 'done', e.holder, NULL, e.said, sha256(
@@ -255,7 +252,7 @@ BEGIN
     FROM ended e;
     GET DIAGNOSTICS many = ROW_COUNT;
     IF many <> cardinality(ofs) THEN
-        RAISE EXCEPTION 'the lease of an operation was lost' USING ERRCODE = 'HG001';
+        RAISE EXCEPTION 'the lease of an operation was lost, or its lock is taken' USING ERRCODE = 'HG001';
     END IF;
     RETURN pg_current_xact_id()::text::bigint;
 END $$ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
@@ -317,7 +314,7 @@ SELECT * FROM headgate.operation_take_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $
 SELECT pointer, xid FROM headgate.operation_end($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, false)
 
 -- name: end_many
-SELECT headgate.operation_end_many($1, $2, $3, $4, $5, $6, $7, $8, $9) AS xid
+SELECT headgate.operation_end_many($1, $2, $3, $4, $5, $6, $7, $8) AS xid
 
 -- name: end_alone
 -- All there is to commit, lock and end, in one statement.

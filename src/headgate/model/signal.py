@@ -183,6 +183,11 @@ def listen(listener: Listener) -> Callable[[], None]:
     return lambda: _listeners.remove(listener)
 
 
+def heard() -> bool:
+    """Does anybody listen? Where much is said, nobody has to put it into words for nothing."""
+    return bool(_listeners)
+
+
 def emit(signal: Signal, value: float = 1.0, **labels: str) -> None:
     """Say that something happened. Never raises, whatever a listener does."""
     # A copy: a listener may come or go meanwhile, in another thread.

@@ -108,8 +108,7 @@ class Desk:
         idle = min(one.manner.lease_seconds for one in leaving)
         async with lent(self._db, idle) as link:
             await send(link, _in_turn([one.deferred for one in leaving]))
-            ended = [(one.lease, one.ending) for one in leaving]
-            await ledger.end_many(link, ended, [one.lock_key for one in leaving])
+            await ledger.end_many(link, [(one.lease, one.ending) for one in leaving])
             reached(Moment.RECORDED)
             depart()  # while the disk is written, the next batch can be loaded
 

@@ -200,17 +200,20 @@ class Lifecycle:
     def _heard(self, got: Answer, keeper: Keeper) -> bool:
         """The two plain answers: it is ours, or it was done. False for any other."""
         if isinstance(got, Lease):
-            keeper.add(got, self.manner.lease_seconds, self.manner.deadline_seconds)
-            self.lease = got
-            self._tell(signal.IDEM_MISSES)
-            if got.attempts > 1:
-                self._tell(signal.RETRY_EVENTS)
-            reached(Moment.AFTER_TAKE)
-            return True
-        if isinstance(got, Kept) and got.data is not None:
+            self._taken(got, keeper)
+        elif isinstance(got, Kept) and got.data is not None:
             self._replay(got, got.data)
-            return True
-        return False
+        else:
+            return False
+        return True
+
+    def _taken(self, got: Lease, keeper: Keeper) -> None:
+        keeper.add(got, self.manner.lease_seconds, self.manner.deadline_seconds)
+        self.lease = got
+        self._tell(signal.IDEM_MISSES)
+        if got.attempts > 1:
+            self._tell(signal.RETRY_EVENTS)
+        reached(Moment.AFTER_TAKE)
 
     def _replay(self, got: Kept, data: bytes) -> None:
         self.result = decoded(got.codec, data, self._codec, self.name)
@@ -230,8 +233,11 @@ class Lifecycle:
             reached(Moment.BEFORE_TAKE)
             got = await desk.take(asking)
         turn = _Turn(time.monotonic() + self.manner.budget_seconds)
-        while not self._heard(got, keeper):
+        while True:
             match got:
+                case Lease():
+                    self._taken(got, keeper)
+                    return
                 case Kept():
                     self._replay(got, await fetch(got))
                     return
@@ -242,8 +248,6 @@ class Lifecycle:
                     asking = asking._replace(dead=got.token)
                 case Held():
                     await self._wait(db, got, turn)
-                case Lease():
-                    return
             got = await desk.take(asking)
 
     async def _give_up(self, interrupt: BaseException) -> None:
@@ -516,10 +520,14 @@ class Lifecycle:
         return orjson.dumps(said).decode()
 
     def _end(self, outcome: str) -> None:
+        if not signal.heard():
+            return
         emit(signal.OPERATIONS, operation=self.name, outcome=outcome)
         emit(signal.OPERATION_SECONDS, time.monotonic() - self._began, operation=self.name)
 
     def _tell(self, told: signal.Signal) -> None:
+        if not signal.heard():
+            return
         n = self.named
         emit(
             told,

@@ -68,7 +68,13 @@ class Train(Generic[A, B]):
                 ended.set_result(value)
 
         self.ride(what, heard)
-        return await ended
+        try:
+            return await ended
+        except asyncio.CancelledError:
+            # The answer and the cancellation may have come at the same moment.
+            if ended.done() and not ended.cancelled() and ended.exception() is None:
+                self._unheard(what, ended.result())
+            raise
 
     def _load(self) -> None:
         if self._waiting and not self._loading and len(self._running) < AT_ONCE:

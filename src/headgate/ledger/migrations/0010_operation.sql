@@ -2,6 +2,8 @@
 
 -- One row per key, for ever: the row is its own tombstone. `token` is the attempt that holds it, or held
 -- it last; whoever shows another one changes nothing. `lease_until` is set while it is running.
+-- Each row is written twice, by its take and its end: half of each page is left for the second, so that no
+-- index has to hear of it.
 --   running: somebody is at it · success: `result` is what every later caller gets
 --   failure: nothing of it was kept · partial: foreign calls were made and not taken back
 CREATE TABLE headgate.operation (
@@ -36,7 +38,7 @@ CREATE TABLE headgate.operation (
     store       text,
     reason      text,
     CHECK ((status = 'running') = (lease_until IS NOT NULL)),
-    CHECK ((status = 'success') = (result_hash IS NOT NULL))) WITH (fillfactor = 70);
+    CHECK ((status = 'success') = (result_hash IS NOT NULL))) WITH (fillfactor = 45);
 -- Which period an operation that is called by the day or the hour is in.
 CREATE INDEX operation_base ON headgate.operation (base, id DESC) WHERE base IS NOT NULL;
 -- Results that are in a store. Not by their digest: most operations have none, and whether one ends must
