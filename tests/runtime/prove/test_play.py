@@ -27,7 +27,7 @@ def f(obj, run):
         time.sleep(600)
     if obj.name == "deadly":
         os._exit(3)
-    assert not any("secret" in value for value in os.environ.values())
+    assert not any("only-the-users" in value for value in os.environ.values())
     assert os.getcwd() != obj.uri.removeprefix("file://").rpartition("/incoming/")[0]
     return {"out.txt": obj.name}
 """
@@ -40,8 +40,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in ("a", "b", "slow", "deadly"):
         (tmp_path / "incoming" / name).write_text(name)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PGPASSWORD", "secret")
-    monkeypatch.setenv("MY_DATABASE", "postgresql://me:secret@db.example.org/production")
+    monkeypatch.setenv("PGPASSWORD", "only-the-users")
+    monkeypatch.setenv("MY_DATABASE", "postgresql://me:only-the-users@db.example.org/production")
     return tmp_path
 
 
