@@ -137,7 +137,7 @@ class Lifecycle:
         try:
             yield Away(self._ask)
         except Exception:
-            raise
+            raise  # a refusal took nothing; only who is interrupted may hold what it never heard of
         except BaseException as interrupt:
             # It may be taken by now: the answer and the interrupt were on their way together.
             yield _away(partial(self._give_up, interrupt), whole=True)

@@ -8,13 +8,14 @@ for a few milliseconds of replayed work at most; otherwise they are as large as 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import replay
 from headgate.model.envelope import Envelope
 from headgate.model.frozen import Pins, pins
+from headgate.model.lookup import Lookup
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Noticed, Polled
 from headgate.pg import Database
@@ -39,8 +40,12 @@ log = get_logger("headgate.replay")
 
 def pins_of(declared: Pipeline) -> Pins:
     """What the results of a pipeline depend on, as it is declared and found now."""
-    found = station.declaration(declared, lookups.look(declared.lookups))
-    return pins(declared.version, declared.code_digest(), declared.params_digest, found)
+    return _pinned(declared, lookups.look(declared.lookups))
+
+
+def _pinned(declared: Pipeline, found: Mapping[str, Lookup]) -> Pins:
+    code, params = declared.code_digest(), declared.params_digest
+    return pins(declared.version, code, params, station.declaration(declared, found))
 
 
 class Replays:
@@ -51,10 +56,7 @@ class Replays:
         self._wake = wake
         self._batch_max = batch_max
         self._lane = lane
-        at, declared = lane.path.at, lane.path.declared
-        found = station.declaration(declared, at.lookups)
-        code, params = declared.code_digest(), declared.params_digest
-        self.pins = pins(declared.version, code, params, found).digest
+        self.pins = _pinned(lane.path.declared, lane.path.at.lookups).digest
         self._running = False
         self._look_at = self._feed_at = self._live_at = 0.0
         self._live = -1
