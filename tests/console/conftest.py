@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 from playwright.sync_api import Browser
 from tests import scratch
 from tests.console import look
 from tests.console.runtime import Runtime, running
+
+from headgate.model.role import Role
 
 _NUMBERS = itertools.count(1)
 
@@ -32,10 +35,16 @@ def browser() -> Iterator[Browser]:
         yield opened
 
 
+@pytest.fixture(scope="module")
+def signed_in(runtime: Runtime, browser: Browser) -> Callable[[Role], look.Session]:
+    """Sessions by role, each opened once with a link of `headgate console`."""
+    return cache(lambda role: look.sign_in(runtime, browser, role))
+
+
 @pytest.fixture
-def eyes(runtime: Runtime, browser: Browser) -> Iterator[look.Eyes]:
-    """Somebody at the browser."""
-    context = browser.new_context()
-    context.set_default_timeout(15_000)
-    yield look.Eyes(runtime, context, context.new_page())
-    context.close()
+def eyes(
+    runtime: Runtime, browser: Browser, signed_in: Callable[[Role], look.Session]
+) -> Iterator[look.Eyes]:
+    """A steward at the browser."""
+    with look.eyes(runtime, browser, signed_in("steward")) as opened:
+        yield opened

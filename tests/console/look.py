@@ -11,9 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from axe_playwright_python.base import AXE_SCRIPT
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
 from tests.console.runtime import Runtime
 
+from headgate.model.role import Role
+
+Session = StorageState
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
 WIDTHS = {"phone": (360, 740), "desk": (1280, 860)}
 THEMES = ("light", "dark")
@@ -43,6 +46,31 @@ def browser() -> Iterator[Browser]:
             yield opened
         finally:
             opened.close()
+
+
+def sign_in(runtime: Runtime, browser: Browser, role: Role) -> Session:
+    """Sign in as people do: by the link that `headgate console` prints, and its button."""
+    link = re.search(r"https?://\S+", runtime.run("console", "--role", role))
+    assert link is not None
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(link[0])
+    page.get_by_role("button", name="Sign in").click()
+    page.wait_for_url(runtime.url + "/")
+    session = context.storage_state()
+    context.close()
+    return session
+
+
+@contextmanager
+def eyes(runtime: Runtime, browser: Browser, session: Session | None) -> Iterator[Eyes]:
+    """Somebody with this session at a browser of their own; None is a stranger."""
+    context = browser.new_context(storage_state=session)
+    context.set_default_timeout(15_000)
+    try:
+        yield Eyes(runtime, context, context.new_page())
+    finally:
+        context.close()
 
 
 @dataclass

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 from tests.console.look import Eyes
 
-PAGES = ["/"]
+PAGES = [
+    "/",
+    "/pipelines",
+    "/pipelines/rain",
+    "/datasets",
+    "/datasets/soil",
+    "/datasets/soil/north",
+    "/activity",
+]
 
 
 @pytest.mark.parametrize("path", PAGES)

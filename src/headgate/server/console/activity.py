@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.ledger import activity
@@ -13,9 +13,9 @@ from headgate.ledger.activity import ROWS, Action, Deed
 from headgate.model.role import Principal
 from headgate.server.doors import Serving, ledger
 
-from .page import asker, number_in, render, with_query
+from .page import asker, number_in, pages, render, with_query
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 MOST = 50
 _REDRIVE = re.compile(r"redrive (\d+)")
 _BUDGET = re.compile(r"budget of ([a-z][a-z0-9_-]*)")

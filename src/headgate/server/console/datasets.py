@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.ledger import pipelines
 from headgate.ledger.pipelines import Declared
-from headgate.ledger.publication import Q
 from headgate.ledger.search import Look, Place, Question, look
 from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
@@ -20,9 +19,9 @@ from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
 from .draw import Box, Footprint, Map, world
-from .page import asker, render, with_query
+from .page import asker, pages, render, with_query
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 MOST = 50
 # So many items of each dataset are looked at for the list: enough for a small map.
 GLANCE = 40
@@ -121,7 +120,7 @@ async def item(request: Request, name: str, item: str) -> Response:
         name=name,
         item=told,
         map=_map([told]),
-        parts=list(zip(parts, versions, strict=True)),
+        parts_of=list(zip(parts, versions, strict=True)),
     )
 
 
@@ -132,9 +131,7 @@ _HINT = "See what there is for you: /datasets."
 async def _look(request: Request) -> AsyncGenerator[Look]:
     serving: Serving = request.app.state.serving
     by = asker(request)
-    async with look(
-        serving.db, restricted=by.sees_restricted, pipelines=by.pipelines
-    ) as seen:
+    async with look(serving.db, restricted=by.sees_restricted, pipelines=by.pipelines) as seen:
         yield seen
 
 

@@ -185,9 +185,7 @@ def _plot(f: Footprint, place: Callable[[Sequence[float]], tuple[float, float]])
     rings = list(_rings(f.geometry)) if f.geometry is not None else []
     if not rings or sum(map(len, rings)) > _CORNERS:
         rings = [[(w, s), (e, s), (e, n), (w, n)]]
-    path = "".join(
-        "M" + "L".join(f"{x} {y}" for x, y in map(place, ring)) + "Z" for ring in rings
-    )
+    path = "".join("M" + "L".join(f"{x} {y}" for x, y in map(place, ring)) + "Z" for ring in rings)
     return Plot(path, *middle, f.label, f.href)
 
 

@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.ledger import budget, gate, pipelines, watermark
 from headgate.ledger.gate import Resting
 from headgate.ledger.pipelines import Declared, Deployment, SourceState
 from headgate.ledger.watermark import Standing
-from headgate.model.verdict import PLANS, RetryPlan
+from headgate.model.verdict import CRON, UPSTREAM, WEBHOOK, RetryPlan
 from headgate.pg import Record
 from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
-from .page import asker, render
+from .page import asker, pages, render
 from .words import span
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 SHOWN_RETRIES = 8
 
 
@@ -82,7 +82,17 @@ async def one(request: Request, name: str) -> Response:
         if not found:
             raise Refusal("not_found", f"there is no pipeline {name!r}")
         view = await _view(serving, found[0])
-    return render(request, "pipeline.html", name, here="pipelines", live=True, view=view)
+    tuning = serving.tuning
+    return render(
+        request,
+        "pipeline.html",
+        name,
+        here="pipelines",
+        live=True,
+        view=view,
+        share=tuning.error_budget,
+        window=tuning.error_budget_seconds,
+    )
 
 
 async def _view(serving: Serving, declared: Declared) -> View:
@@ -95,7 +105,7 @@ async def _view(serving: Serving, declared: Declared) -> View:
         for source in [*named, *sorted(told.keys() - set(named))]
     ]
     resting = {one.pipeline: one for one in await gate.resting(db, 0)}
-    plans = [declared.retry] if declared.retry is not None else list(PLANS.values())
+    plans = [declared.retry] if declared.retry is not None else [UPSTREAM, WEBHOOK, CRON]
     return View(
         declared,
         resting.get(name),
@@ -109,7 +119,7 @@ async def _view(serving: Serving, declared: Declared) -> View:
 
 
 async def _budgets(serving: Serving) -> dict[str, Record]:
-    rows = await serving.db.fetch(budget.Q.budgets, serving.budget_seconds)
+    rows = await serving.db.fetch(budget.Q.budgets, serving.tuning.error_budget_seconds)
     return {row["pipeline"]: row for row in rows}
 
 
