@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import ceil, floor, log10
+from math import ceil, cos, floor, log10, radians
 from typing import Any, cast
 
 # The parts of a chart are measured in these; the browser scales them.
@@ -155,13 +155,14 @@ _CORNERS = 400
 _STEPS = (90, 45, 30, 15, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-def world(footprints: Sequence[Footprint], *, width: int = 600) -> Map | None:
-    """A map on which all footprints are. None without any."""
+def world(
+    footprints: Sequence[Footprint], *, width: int = 480, height: int | None = None
+) -> Map | None:
+    """A map on which all footprints are, in the right proportions. None without any."""
     if not footprints:
         return None
-    box = _around([f.bounds for f in footprints])
+    box, height = _framed(_around([f.bounds for f in footprints]), width, height)
     west, south, east, north = box
-    height = round(max(min(width * (north - south) / (east - west), width * 0.6), width * 0.34))
 
     def place(point: Sequence[float]) -> tuple[float, float]:
         x = (point[0] - west) / (east - west) * width
@@ -174,6 +175,23 @@ def world(footprints: Sequence[Footprint], *, width: int = 600) -> Map | None:
     ordered = sorted(footprints, key=lambda f: -_area(f.bounds))
     plots = [_plot(f, place) for f in ordered]
     return Map(box, width, height, meridians, parallels, plots)
+
+
+def _framed(box: Box, width: int, height: int | None) -> tuple[Box, int]:
+    """The box, widened where it must be so that a degree has its true proportions on the map."""
+    west, south, east, north = box
+    # Meridians come together towards the poles.
+    narrow = max(cos(radians((south + north) / 2)), 0.2)
+    wide, tall = (east - west) * narrow, north - south
+    if height is None:
+        height = round(min(max(width * tall / wide, width * 0.45), width * 0.8))
+    lack = wide * height / width - tall
+    if lack > 0:
+        south, north = south - lack / 2, north + lack / 2
+    else:
+        more = (tall * width / height - wide) / narrow
+        west, east = west - more / 2, east + more / 2
+    return (west, south, east, north), height
 
 
 def _plot(f: Footprint, place: Callable[[Sequence[float]], tuple[float, float]]) -> Plot:
