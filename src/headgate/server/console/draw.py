@@ -42,57 +42,52 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: stacked bars, and lines over them."""
+    """Bars on both sides of a line: what came in stands on it, what became of it hangs from it."""
 
     width: int
     height: int
-    top: float  # what the upper edge stands for
+    base: float  # where that line is
+    top: float  # what the upper edge stands for, and the lower one
     bars: list[Bar]
-    lines: list[tuple[str, str]]  # kind, points
 
     @property
     def is_empty(self) -> bool:
         """Was there nothing at all?"""
-        return not self.bars and not self.lines
+        return not self.bars
 
 
 def chart(
-    stacked: Sequence[Series],
-    lines: Sequence[Series] = (),
+    above: Sequence[Series],
+    below: Sequence[Series] = (),
     *,
     width: int = WIDTH,
     height: int = HEIGHT,
     gap: float = 0.18,
 ) -> Chart:
-    """Bars that stand on each other, with lines over them; all begin at nought."""
-    columns = max((len(s.values) for s in (*stacked, *lines)), default=0)
-    if not columns:
-        return Chart(width, height, 1, [], [])
-    heaps = [sum(s.values[n] for s in stacked if n < len(s.values)) for n in range(columns)]
-    highest = max([*heaps, *(v for s in lines for v in s.values)], default=0)
+    """Stacked bars, with the same scale above and below the line."""
+    columns = max((len(s.values) for s in (*above, *below)), default=0)
+    base = height / 2 if below else float(height)
+    highest = max((_heap(side, n) for side in (above, below) for n in range(columns)), default=0)
     top = round_up(highest)
-    step = width / columns
+    step = width / max(columns, 1)
     bars: list[Bar] = []
     for n in range(columns):
-        floor = float(height)
-        for s in stacked:
-            value = s.values[n] if n < len(s.values) else 0
-            if value <= 0:
-                continue
-            # The least that can be seen: one is not nought.
-            tall = max(value / top * height, 1.5)
-            floor -= tall
-            x = n * step + step * gap / 2
-            bars.append(Bar(_r(x), _r(floor), _r(step * (1 - gap)), _r(tall), s.kind))
-    drawn = [(s.kind, _points(s.values, step, top, height)) for s in lines if any(s.values)]
-    return Chart(width, height, top, bars, drawn)
+        x, wide = _r(n * step + step * gap / 2), _r(step * (1 - gap))
+        for side, up in ((above, True), (below, False)):
+            edge = base
+            for s in side:
+                if n >= len(s.values) or s.values[n] <= 0:
+                    continue
+                # The least that can be seen: one is not nought.
+                tall = max(s.values[n] / top * base, 1.5)
+                y = edge - tall if up else edge
+                edge += -tall if up else tall
+                bars.append(Bar(x, _r(y), wide, _r(tall), s.kind))
+    return Chart(width, height, base, top, bars)
 
 
-def _points(values: Sequence[float], step: float, top: float, height: int) -> str:
-    return " ".join(
-        f"{_r((n + 0.5) * step)},{_r(height - value / top * height)}"
-        for n, value in enumerate(values)
-    )
+def _heap(side: Sequence[Series], n: int) -> float:
+    return sum(s.values[n] for s in side if n < len(s.values))
 
 
 def round_up(value: float) -> float:

@@ -35,7 +35,8 @@ class Stream:
 
     now: StreamNow
     chart: Chart
-    series: list[Series]
+    came: list[Series]
+    ended: list[Series]
     received: int
     p95_seconds: float | None
     wrong: bool
@@ -43,8 +44,8 @@ class Stream:
     @property
     def said(self) -> str:
         """The chart in words."""
-        told = ", ".join(f"{s.total:,.0f} {s.name}" for s in self.series)
-        return f"{self.now.pipeline}, the last hour: {told}"
+        told = ", ".join(f"{s.total:,.0f} {s.name}" for s in (*self.came, *self.ended) if s.total)
+        return f"{self.now.pipeline}, the last hour: {told or 'nothing'}"
 
     @property
     def dated(self) -> list[SourceNow]:
@@ -114,17 +115,22 @@ async def _look(serving: Serving) -> Now:
 
 
 def _stream(one: StreamNow, points: Sequence[Point], is_wrong: bool) -> Stream:
-    new = Series("new", "new", [p.new for p in points])
-    again = Series("duplicate", "duplicate", [p.duplicate for p in points])
-    other = Series("conflict", "conflict", [p.conflict for p in points])
-    aside = Series("quarantined", "quarantined", [p.quarantined for p in points])
-    done = Series("finalized", "finalized", [p.finalized for p in points])
-    stacked = [new, again, *([other] if other.total else [])]
-    lines = [done, *([aside] if aside.total else [])]
+    came = [
+        Series("new", "new", [p.new for p in points]),
+        Series("duplicate", "duplicate", [p.duplicate for p in points]),
+        Series("conflict", "conflict", [p.conflict for p in points]),
+    ]
+    ended = [
+        Series("finalized", "finalized", [p.finalized for p in points]),
+        Series("skipped", "skipped", [p.skipped for p in points]),
+        Series("to be retried", "waiting", [p.waiting for p in points]),
+        Series("quarantined", "quarantined", [p.quarantined for p in points]),
+    ]
     return Stream(
         one,
-        draw.chart(stacked, lines, height=90),
-        [*stacked, *lines],
+        draw.chart(came, ended, height=120),
+        came,
+        ended,
         sum(p.received for p in points),
         quantile(merged(*(p.latency for p in points)), 0.95),
         is_wrong,
