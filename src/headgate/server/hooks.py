@@ -20,7 +20,7 @@ from headgate.model.call import Call, Vouched
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.identity import change_key
 from headgate.model.signal import REQUESTS, emit
-from headgate.runtime.intake import count, sort
+from headgate.runtime.intake import count, sort, telling
 from headgate.sources.webhook import Webhook
 
 from .doors import Door, Serving, ledger
@@ -194,9 +194,10 @@ async def _admit(
     }
     try:
         async with ledger():
-            first, receipt = await requests.admit(
-                serving.db, door.to, believed, source.name, envelope, answer, cites=cites
-            )
+            with telling(f"POST /hooks/{door.pipeline.name}", "server", [envelope]):
+                first, receipt = await requests.admit(
+                    serving.db, door.to, believed, source.name, envelope, answer, cites=cites
+                )
     except NotCitable as error:
         raise Refusal(error.why) from error
     if first is not None:
