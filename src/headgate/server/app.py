@@ -14,6 +14,7 @@ from headgate._version import __version__
 from headgate.telemetry.log import get_logger
 
 from . import events, hooks
+from .api import routes as api
 from .doors import Serving, ledger
 from .problem import Problem, Refusal, documented, refused
 from .stac import routes as stac
@@ -44,6 +45,7 @@ def make_app(serving: Serving) -> FastAPI:
     app.include_router(hooks.router)
     app.include_router(events.router)
     app.include_router(stac.router)
+    app.include_router(api.router)
     app.add_middleware(Browsers, origins=serving.origins)
     _add_looks(app, serving)
     return app
