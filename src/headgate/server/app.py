@@ -16,6 +16,7 @@ from headgate.telemetry.log import get_logger
 from . import events, hooks
 from .api import routes as api
 from .doors import Serving, ledger
+from .feed import Feed
 from .problem import Problem, Refusal, documented, refused
 from .stac import routes as stac
 from .stac.browsers import Browsers
@@ -38,6 +39,7 @@ def make_app(serving: Serving) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.serving = serving
+    app.state.feed = Feed(serving)
     app.add_exception_handler(Refusal, refused)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_understood)

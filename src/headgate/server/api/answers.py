@@ -53,5 +53,10 @@ def answers(model: Any, *reasons: str, text: str = "Yes") -> dict[int | str, dic
     return {
         200: {"description": text, "model": model},
         304: {"description": "The caller has it already: `If-None-Match` names its `ETag`."},
-        **documented("token_needed", "token_scope", "ledger_unavailable", "bad_request", *reasons),
+        **problems(*reasons),
     }
+
+
+def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
+    """These problems, and those that every route here may answer."""
+    return documented("token_needed", "token_scope", "ledger_unavailable", "bad_request", *reasons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Path, Query, Request
+from fastapi import Header, Path, Query, Request
 from fastapi.routing import APIRoute
 
 from headgate.errors import UsageError
@@ -32,6 +32,13 @@ After = Annotated[
         pattern=CURSOR,
         description="Go on behind this place: the `cursor` of an answer or of a change.",
         examples=["41-2"],
+    ),
+]
+LastEventId = Annotated[
+    str | None,
+    Header(
+        pattern=CURSOR,
+        description="The last id that was seen: what a client sends when it comes back.",
     ),
 ]
 Uri = Annotated[
