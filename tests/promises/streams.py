@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import socket
 from pathlib import Path
 
 import pytest
 from tests.pg.processes import kill, server_pid
 from tests.server.doors import app_of
 from tests.server.streaming import Reader, served
-from tests.world import World, change, until
+from tests.world import TUNING, World, change, until
 
 import headgate as hg
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
@@ -39,7 +42,7 @@ async def test_a_reader_who_is_cut_off_again_and_again_sees_each_change_once(wor
     pipelines = [world.pipeline(f"p{n}", dataset="soil") for n in range(WRITERS)]
     for p in pipelines:
         await world.receive(p, *[change(f"{p.name}-{n}", b"1") for n in range(EACH)])
-    token = (await tokens.make(world.db, "test", ("read",), 60))[0]
+    token = (await tokens.make(world.db, "test", "steward", 60)).token
     async with served(await app_of(world.db)) as port:
         steady, wild = (Reader(port, token, last="0-0") for _ in range(2))
         picky = Reader(port, token, "/v1/changes/stream?pipeline=p1", last="0-0")
@@ -72,13 +75,15 @@ async def test_who_does_not_read_is_let_go_and_holds_nobody_up(
     long = "x" * 1500
     await world.receive(p, *[change(f"{long}{n}", b"1") for n in range(900)])
     await world.run(p)
-    token = (await tokens.make(world.db, "test", ("read",), 60))[0]
+    token = (await tokens.make(world.db, "test", "steward", 60)).token
     app = await app_of(world.db)
     streams: feed.Feed = app.state.feed
     async with served(app) as port:
         stalled, quick = (Reader(port, token, last="0-0") for _ in range(2))
-        half_read = await stalled.open(limit=1024)
-        assert half_read is not None
+        small = socket.socket()
+        small.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        small.connect(("127.0.0.1", port))
+        await stalled.open(limit=1024, sock=small)
         await _until_all(quick, 900)
         await until(lambda: _nobody(streams))
         # What was on its way is lost with the connection; the last id that was seen is not.
@@ -98,18 +103,24 @@ async def test_a_stream_outlives_an_outage_of_the_ledger(new_place: Path):
             await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
             p = hg.Pipeline("p", store=str(new_place / "lake"))
             at = await station.register(db, p)
-            token = (await tokens.make(db, "test", ("read",), 60))[0]
+            token = (await tokens.make(db, "test", "steward", 60)).token
             async with served(await app_of(db)) as port:
                 reader = Reader(port, token)
                 stream = await reader.open()
                 assert await reader.read(stream, 1)
-                kill(server_pid(new_place / "home" / "postgres" / "data"))
-                assert await reader.read(stream, 1)
+                # Nobody starts it again for a while.
+                keeper = int((new_place / "home" / "postgres" / "keeper.lock").read_text())
+                os.kill(keeper, signal.SIGSTOP)
+                try:
+                    kill(server_pid(new_place / "home" / "postgres" / "data"))
+                    assert await reader.read(stream, 1)
+                finally:
+                    os.kill(keeper, signal.SIGCONT)
                 assert "the ledger is away" in reader.comments[-1]
                 assert await reader.read(stream, 1)
                 assert "the ledger is back" in reader.comments[-1]
                 await inbox.receive(db, at, "test", [change("a", b"1")])
-                await inline.run(db, [p], until_idle=True)
+                await inline.run(db, [p], TUNING, until_idle=True)
                 assert await reader.read(stream, 1)
                 (told,) = reader.told()
                 assert told["source_uri"] == "test://a"
@@ -117,7 +128,7 @@ async def test_a_stream_outlives_an_outage_of_the_ledger(new_place: Path):
 
 async def test_streams_end_when_the_server_does(world: World):
     """Nobody who follows keeps the server from stopping."""
-    token = (await tokens.make(world.db, "test", ("read",), 60))[0]
+    token = (await tokens.make(world.db, "test", "steward", 60)).token
     loop = asyncio.get_running_loop()
     async with served(await app_of(world.db)) as port:
         reader = Reader(port, token)

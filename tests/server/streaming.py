@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,8 @@ from headgate.server import listen
 async def served(app: FastAPI) -> AsyncGenerator[int]:
     """The application on a port of this machine, until the block ends."""
     listening = listen.bind("127.0.0.1", 0)
+    # So that who does not read is noticed by us, and not only by the kernel's buffers.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
     stopping = asyncio.Event()
     serving = asyncio.create_task(listen.serve(app, listening, stopping))
     try:
@@ -42,7 +45,8 @@ class Reader:
 
     async def open(self, **stream: Any) -> asyncio.StreamReader:
         """Connect, and read the head of the answer."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, **stream)
+        where = {} if "sock" in stream else {"host": "127.0.0.1", "port": self.port}
+        reader, writer = await asyncio.open_connection(**where, **stream)
         self._writer = writer
         resume = f"Last-Event-ID: {self.last}\r\n" if self.last else ""
         head = f"GET {self.path} HTTP/1.0\r\nHost: 127.0.0.1:{self.port}\r\n{resume}"

@@ -26,7 +26,7 @@ class Api:
 
 async def api_of(world: World, *pipelines: Any) -> Api:
     app = await app_of(world.db, *pipelines)
-    return Api(app, (await tokens.make(world.db, "test", ("read",), 60))[0])
+    return Api(app, (await tokens.make(world.db, "test", "steward", 60)).token)
 
 
 async def _two_pipelines(world: World) -> Api:

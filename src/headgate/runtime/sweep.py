@@ -2,7 +2,8 @@
 
 It knows nothing of user code: everything it needs is in the ledger. Several may sweep at once.
 Bytes are collected beside the rest: a slow store does not keep a dead worker's entries waiting.
-So are redrives moved on, sooner than everything else while there is one.
+So are redrives moved on, sooner than everything else while there is one, and what came and ended is
+added up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, gate, pace, quarantine, redrive, watermark
+from headgate.ledger import anchor, budget, flow, gate, pace, quarantine, redrive, watermark
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -35,6 +36,7 @@ from .tuning import Tuning
 log = get_logger("headgate.sweep")
 
 REDRIVE_SECONDS = 0.5
+FLOW_SECONDS = 1.0
 
 
 class Sweeper:
@@ -61,12 +63,14 @@ class Sweeper:
             both.create_task(self._every(self._tend))
             both.create_task(self._every(self._collect))
             both.create_task(self._every(self._redrive))
+            both.create_task(self._every(self._flow))
 
     async def sweep(self) -> None:
         """One round of everything."""
         await self._tend()
         await self._collect()
         await redrive.move(self._db)
+        await self._flow()
 
     async def _every(self, task: Callable[[], Awaitable[float | None]]) -> None:
         while True:
@@ -102,6 +106,7 @@ class Sweeper:
             await self._sweep_spools()
             await pace.forget(self._db)
             await quarantine.forget_discarded(self._db, self._tuning.retention_days)
+            await flow.forget(self._db)
         elif not self._collector.found:
             return
         await self._collector.round()
@@ -112,6 +117,12 @@ class Sweeper:
             pass
         if await redrive.is_open(self._db):
             return min(REDRIVE_SECONDS, self._tuning.sweep_seconds)
+        return None
+
+    async def _flow(self) -> float | None:
+        """Add up what came and what ended. While there is something, somebody may be watching."""
+        if await flow.roll_up(self._db):
+            return min(FLOW_SECONDS, self._tuning.sweep_seconds)
         return None
 
     async def _budgets(self) -> None:
@@ -127,6 +138,11 @@ class Sweeper:
                     attempts=turn.attempts,
                 )
                 self._hook.spent(turn)
+
+    async def leave(self) -> None:
+        """What the next one would have to do first: the anchor, and the figures."""
+        await self.anchor()
+        await flow.roll_up(self._db)
 
     async def anchor(self) -> None:
         """Write the head of the chain into every store, so that a truncated ledger shows."""

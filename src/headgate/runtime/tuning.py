@@ -26,11 +26,13 @@ class Tuning:
     retention_days: float = 90.0
     max_wait_seconds: float = 60.0
     max_envelope_bytes: int = 1_048_576
+    serve: bool = False
     serve_host: str = "127.0.0.1"
     serve_port: int = 8420
     serve_rate: int = 500
     serve_url: str = ""
     serve_origins: str = ""
+    serve_hosts: str = ""
     backlog_max: int = 100_000
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0

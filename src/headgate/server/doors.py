@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -59,6 +59,7 @@ class Serving:
     pushes: dict[str, list[Door]] = field(default_factory=dict[str, list[Door]])
     url: str = ""
     origins: tuple[str, ...] = ()
+    hosts: frozenset[str] = frozenset()
     local: Local = field(default_factory=Local)
     readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
     downloads: int = 0
@@ -119,6 +120,7 @@ async def open_doors(
     metrics: Metrics | None = None,
     url: str = "",
     origins: Sequence[str] = (),
+    hosts: Collection[str] = (),
     local: Local | None = None,
 ) -> Serving:
     """Make the pipelines known and learn which calls are for them. Raises `UsageError`."""
@@ -132,6 +134,7 @@ async def open_doors(
         metrics,
         url=url,
         origins=tuple(origins),
+        hosts=frozenset(hosts),
         local=local or Local(),
     )
     for pipeline in pipelines:

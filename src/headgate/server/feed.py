@@ -16,6 +16,9 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import changes as ledger
 from headgate.ledger.changes import Change, Cursor, Outcome
@@ -228,6 +231,22 @@ def comment(text: str, place: Cursor | None = None) -> bytes:
     """A comment; with a place, where to go on although nothing was told of what lies before it."""
     kept = "" if place is None else f"id: {place}\n"
     return f": {' '.join(text.split())}\n{kept}\n".encode()
+
+
+class EventStream(StreamingResponse):
+    """An answer that goes on. When its reader is gone, so is what was opened for them."""
+
+    media_type = MEDIA_TYPE
+
+    def __init__(self, events: AsyncGenerator[bytes]) -> None:
+        super().__init__(events, headers=HEADERS)
+        self._events = events
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            await self._events.aclose()
 
 
 async def stream(

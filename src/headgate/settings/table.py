@@ -241,22 +241,29 @@ class Settings:
         egress(),
         shown="nothing",
     )
+    serve: bool = setting(
+        False,
+        "Serve the console and the API beside the workers of `up`. Pipelines that take webhooks "
+        "or pushes are served in any case.",
+        flag(),
+    )
     serve_host: str = setting(
         "127.0.0.1",
-        "The address webhooks and pushes are served on. Put something that does TLS in front "
-        "before it is any other than this machine's own.",
+        "The address the console, the API, webhooks and pushes are served on. Put something that "
+        "does TLS in front before it is any other than this machine's own.",
         matching(r"[\w.:-]+", "a host name or an address"),
     )
     serve_port: int = setting(
-        8420, "Where webhooks and pushes are served; `0` is any free port.", whole(0, 65_535)
+        8420, "The port they are served on; `0` is any free port.", whole(0, 65_535)
     )
     serve_rate: int = setting(
         500, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
     )
     serve_url: str = setting(
         "",
-        "Where readers reach the STAC API, as in `https://data.example`, when something stands in "
-        "front of it. Its links begin with this.",
+        "Where people and programs reach what is served, as in `https://data.example`, when "
+        "something stands in front of it. Links begin with this; with https, cookies are sent over "
+        "nothing else.",
         matching(r"(https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?)?", "an http:// or https:// address"),
         shown="as the caller addressed us",
     )
@@ -268,6 +275,13 @@ class Settings:
             r"(\*|https?://[^\s/,]+(\s*,\s*https?://[^\s/,]+)*)?", "origins, or * for everyone's"
         ),
         shown="nobody's",
+    )
+    serve_hosts: str = setting(
+        "",
+        "Other names that browsers reach the console by, separated by commas, as in "
+        "`headgate.internal`. Loopback names, `serve_host` and the host of `serve_url` are known.",
+        matching(r"([\w.:\[\]-]+(\s*,\s*[\w.:\[\]-]+)*)?", "host names, separated by commas"),
+        shown="none",
     )
     crash_at: str = setting(
         "",

@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 from fastapi import Request, Response
 
+from headgate.server.access import REFUSALS
 from headgate.server.problem import documented
 from headgate.server.stac.answers import is_known
 
@@ -59,4 +60,4 @@ def answers(model: Any, *reasons: str, text: str = "Yes") -> dict[int | str, dic
 
 def problems(*reasons: str) -> dict[int | str, dict[str, Any]]:
     """These problems, and those that every route here may answer."""
-    return documented("token_needed", "token_scope", "ledger_unavailable", "bad_request", *reasons)
+    return documented(*REFUSALS, "bad_request", *reasons)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import Header, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from fastapi.routing import APIRoute
 
 from headgate.errors import UsageError
 from headgate.ledger.changes import Cursor, Outcome
+from headgate.server.access import BEARER
 from headgate.server.problem import Refusal
 
 NAME = r"^[a-z][a-z0-9_-]{0,62}$"
@@ -72,3 +73,8 @@ async def only_known(request: Request) -> None:
         if name not in known:
             there = ", ".join(sorted(known)) or "none"
             raise Refusal("bad_request", f"no parameter {name[:100]!r} here; there are: {there}")
+
+
+def new_router(noun: str) -> APIRouter:
+    """A router for the addresses of one noun under `/v1`."""
+    return APIRouter(prefix="/v1", tags=[noun], dependencies=[Depends(BEARER), Depends(only_known)])

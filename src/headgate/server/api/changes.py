@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
+from fastapi import Request, Response
 
 from headgate.ledger import changes as ledger
 from headgate.server import feed
@@ -13,10 +12,21 @@ from headgate.server.problem import Refusal
 
 from . import shapes
 from .answers import answers, document, problems, render
-from .asked import After, ChangeId, LastEventId, Limit, Order, Outcomes, Pipelines, Uri, cursor
+from .asked import (
+    After,
+    ChangeId,
+    LastEventId,
+    Limit,
+    Order,
+    Outcomes,
+    Pipelines,
+    Uri,
+    cursor,
+    new_router,
+)
 from .reader import Reading
 
-router = APIRouter(tags=["changes"])
+router = new_router("changes")
 
 
 @router.get(
@@ -58,7 +68,7 @@ async def changes(
 @router.get(
     "/changes/stream",
     summary="Changes as they end, as server-sent events",
-    response_class=StreamingResponse,
+    response_class=feed.EventStream,
     responses={
         200: {
             "description": "Events `change`, each with its cursor as `id`, until it is closed.",
@@ -97,8 +107,7 @@ async def stream(
         None if outcome is None else frozenset(outcome),
         uri,
     )
-    told = feed.stream(streams, place, wanted, as_event)
-    return StreamingResponse(told, media_type=feed.MEDIA_TYPE, headers=feed.HEADERS)
+    return feed.EventStream(feed.stream(streams, place, wanted, as_event))
 
 
 @router.get(

@@ -9,18 +9,18 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from headgate.model.role import Principal
 from headgate.pg import Database
+from headgate.server.access import needs
 from headgate.server.doors import Serving, ledger
-from headgate.server.tokens import vouched
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """One request of somebody who may read. `pipelines` is what they are limited to; None: all."""
+    """One request of somebody who may read."""
 
     serving: Serving
-    sees_restricted: bool
-    pipelines: frozenset[str] | None
+    principal: Principal
 
     @asynccontextmanager
     async def look(self) -> AsyncGenerator[Database]:
@@ -28,21 +28,25 @@ class Reader:
         async with self.serving.readers, ledger():
             yield self.serving.db
 
+    @property
+    def sees_restricted(self) -> bool:
+        return self.principal.sees_restricted
+
     def sees(self, pipeline: str) -> bool:
         """Is this pipeline one of theirs?"""
-        return self.pipelines is None or pipeline in self.pipelines
+        return self.principal.sees(pipeline)
 
     def of(self, asked: Iterable[str] | None) -> list[str] | None:
         """The pipelines that an answer is about: those asked for that they see. None: all."""
         if asked is None:
-            return None if self.pipelines is None else sorted(self.pipelines)
+            limited = self.principal.pipelines
+            return None if limited is None else sorted(limited)
         return sorted(name for name in set(asked) if self.sees(name))
 
 
-async def reader(request: Request) -> Reader:
-    """A dependency: who reads. Raises `Refusal`."""
-    await vouched(request, "read")
-    return Reader(request.app.state.serving, True, None)
+async def reader(request: Request, by: Annotated[Principal, Depends(needs("viewer"))]) -> Reader:
+    """A dependency: who reads."""
+    return Reader(request.app.state.serving, by)
 
 
 Reading = Annotated[Reader, Depends(reader)]
