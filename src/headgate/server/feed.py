@@ -238,8 +238,8 @@ class EventStream(StreamingResponse):
 
     media_type = MEDIA_TYPE
 
-    def __init__(self, events: AsyncGenerator[bytes]) -> None:
-        super().__init__(events, headers=HEADERS)
+    def __init__(self, events: AsyncGenerator[bytes], status_code: int = 200) -> None:
+        super().__init__(events, status_code, HEADERS)
         self._events = events
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
