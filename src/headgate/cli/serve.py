@@ -1,4 +1,4 @@
-"""`headgate serve`: take in webhooks and pushes, and show what is published."""
+"""`headgate serve`: the console, the API, the catalog, webhooks and pushes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from .asked import Asked, Command, pass_asked
 @click.option("--log-level", metavar="LEVEL", help="The least that is logged.")
 @pass_asked
 def serve(asked: Asked, *, targets: tuple[str, ...], **options: str | None) -> None:
-    """Take in webhooks and pushes, and serve the catalog at /stac; work is left to `headgate up`.
+    """Serve the console, the API, the catalog, webhooks and pushes; work is left to `headgate up`.
 
-    TARGET is a file (orders.py), a folder of files, or package.module:pipeline. `headgate up`
-    serves too when a pipeline has an hg.Webhook or hg.Push; this is for a machine that only
-    listens. Without a TARGET, the STAC API of what the ledger holds is all that is served.
+    TARGET is a file (orders.py), a folder of files, or package.module:pipeline: those whose
+    webhooks and pushes are taken in, and whose replays can be started here. Without a TARGET,
+    what the ledger holds is served: the console at /, the API at /v1, the catalog at /stac.
+    `headgate up --serve` does all this beside its workers.
 
     Only this machine is listened to, unless --host says otherwise. A call is acknowledged once
     it is durable in the ledger.

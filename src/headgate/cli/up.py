@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 )
 @click.option("--workers", metavar="N", help="Worker processes.")
 @click.option("--concurrency", metavar="N", help="Handlers that run at once in a worker.")
+@click.option("--serve", is_flag=True, default=None, help="Serve the console and the API too.")
 @click.option("--metrics-port", metavar="PORT", help="Serve Prometheus metrics there.")
 @click.option("--log-format", metavar="auto|human|json", help="How logs are written.")
 @click.option("--log-level", metavar="LEVEL", help="The least that is logged.")
 @pass_asked
-def up(asked: Asked, *, targets: tuple[str, ...], until_idle: bool, **options: str | None) -> None:
+def up(asked: Asked, *, targets: tuple[str, ...], until_idle: bool, **options: Any) -> None:
     """Run pipelines: watch their sources, work, sweep.
 
     TARGET is a file (rain.py), a folder of files, or package.module:pipeline. Without a

@@ -68,8 +68,8 @@ async def up(
 ) -> list[gate.Resting]:
     """Run everything until stopped, or until idle; what stays to be done.
 
-    With `serve_only`, webhooks and pushes are taken in and the catalog is served, which needs no
-    pipeline at all: others watch and work.
+    With `serve_only`, webhooks and pushes are taken in, and the console, the API and the catalog are
+    served, which needs no pipeline at all: others watch and work.
 
     Raises `UsageError` when the pipelines or the database cannot be used as they are.
     """
@@ -168,18 +168,10 @@ class Supervisor:
             )
 
     def _start_all(self) -> None:
+        if self.serve_only or self._tuning.serve or any(p.pushed for p in self._pipelines):
+            self._brood.start("serve")
         if self.serve_only:
-            asked = any(p.pushed or p.catalogued for p in self._pipelines)
-            if not asked and self._targets:
-                raise PipelineError(
-                    "none of these pipelines is called by others, and none is catalogued",
-                    hint="Give one a source: sources=[hg.Webhook(...)], or hg.Push. Or a dataset."
-                    " `headgate serve` alone serves the catalog.",
-                )
-            self._brood.start("serve")
             return
-        if any(p.pushed for p in self._pipelines):
-            self._brood.start("serve")
         if any(p.sources for p in self._pipelines):
             self._brood.start("watch")
         else:

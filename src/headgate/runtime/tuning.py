@@ -26,6 +26,7 @@ class Tuning:
     retention_days: float = 90.0
     max_wait_seconds: float = 60.0
     max_envelope_bytes: int = 1_048_576
+    serve: bool = False
     serve_host: str = "127.0.0.1"
     serve_port: int = 8420
     serve_rate: int = 500

@@ -241,14 +241,20 @@ class Settings:
         egress(),
         shown="nothing",
     )
+    serve: bool = setting(
+        False,
+        "Serve the console and the API beside the workers of `up`. Pipelines that take webhooks "
+        "or pushes are served in any case.",
+        flag(),
+    )
     serve_host: str = setting(
         "127.0.0.1",
-        "The address webhooks and pushes are served on. Put something that does TLS in front "
-        "before it is any other than this machine's own.",
+        "The address the console, the API, webhooks and pushes are served on. Put something that "
+        "does TLS in front before it is any other than this machine's own.",
         matching(r"[\w.:-]+", "a host name or an address"),
     )
     serve_port: int = setting(
-        8420, "Where webhooks and pushes are served; `0` is any free port.", whole(0, 65_535)
+        8420, "The port they are served on; `0` is any free port.", whole(0, 65_535)
     )
     serve_rate: int = setting(
         500, "Webhooks and pushes per second and key; twice as many at once.", whole(1, 100_000)
