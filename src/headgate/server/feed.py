@@ -126,7 +126,7 @@ class Feed:
         Empty bytes come with every step that has nothing for this reader: something moved, so
         much time has passed, or `away` says something else than before.
         """
-        with self._reading():
+        with self.reading():
             while not self.closed:
                 moved, end = self._moved, self._end
                 if end is None or place >= end:
@@ -141,6 +141,16 @@ class Feed:
                 told = piece.told(place, wanted, form) if piece is not None else b""
                 place = place if piece is None else piece.upto
                 yield place, told
+
+    def lately(self, place: Cursor | None, most: int) -> tuple[list[Change], Cursor | None]:
+        """The last changes behind a place that are kept, and the end of the feed now.
+
+        For who wants to see what happens, not to follow it: of many, the newest are enough.
+        """
+        if place is None or self._end is None or place >= self._end:
+            return [], self._end if place is None else max(place, self._end or place)
+        kept = [c for piece in self._pieces for c in piece.changes if c.cursor > place]
+        return kept[-most:], self._end
 
     def _piece(self, place: Cursor) -> Piece | None:
         """The piece that is next, if it is still kept."""
@@ -170,7 +180,8 @@ class Feed:
         return Piece(place, upto, page.changes)
 
     @contextmanager
-    def _reading(self) -> Generator[None]:
+    def reading(self) -> Generator[None]:
+        """Somebody follows; while anybody does, what is new is looked for."""
         self.readers += 1
         if self._looking is None:
             self._looking = asyncio.create_task(self._look())
