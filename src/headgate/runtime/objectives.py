@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from headgate.ledger import flow, slo
+from headgate.ledger import slo
 from headgate.ledger import worker as workers
 from headgate.model.signal import (
-    OLDEST,
     SLO_ALLOWED,
     SLO_BAD,
     SLO_BUDGET,
@@ -49,6 +48,4 @@ class Objectives:
         for took in await slo.took(self._db):
             for share, seconds in took.seconds.items():
                 emit(TOOK, seconds, pipeline=took.pipeline, quantile=f"{share:g}")
-        for stream in await flow.now(self._db):
-            emit(OLDEST, stream.oldest_seconds or 0.0, pipeline=stream.pipeline)
         emit(WORKERS, await workers.alive(self._db))
