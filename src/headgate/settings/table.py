@@ -192,6 +192,25 @@ class Settings:
     error_budget_seconds: float = setting(
         600.0, "The time over which `error_budget` is counted.", seconds(10, 86_400)
     )
+    slo_duplicates: float = setting(
+        0.01,
+        "The share of a pipeline's deliveries that may tell what is known already.",
+        share(),
+    )
+    slo_latency_seconds: float = setting(
+        300.0, "How long an entry may take from its receipt to its end.", seconds(0.01, 604_800)
+    )
+    slo_latency_share: float = setting(
+        0.95, "The share of entries that have to be as quick as that.", share()
+    )
+    slo_dead_letters: float = setting(
+        0.01, "The share of what ends that may end in quarantine.", share()
+    )
+    slo_window_seconds: float = setting(
+        2_592_000.0,
+        "The time over which these are counted: 30 days.",
+        seconds(3600, 31_536_000),
+    )
     incident_hook: str = setting(
         "",
         "Told when entries run out of attempts, a budget is spent or an operation is escalated: a "
