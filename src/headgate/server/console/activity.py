@@ -72,7 +72,7 @@ def _where(deed: Deed) -> str:
     if len(deed.entries) == 1:
         return f"/entries/{deed.entries[0]}"
     if found := _REDRIVE.search(deed.verb):
-        return f"/quarantine/redrives/{found[1]}"
+        return f"/redrives/{found[1]}"
     if found := _BUDGET.search(deed.verb):
         return f"/pipelines/{found[1]}"
     if "replay" in deed.verb:

@@ -130,7 +130,7 @@ def _budgets(rows: Sequence[Record], now: datetime) -> Iterator[Wrong]:
 
 def _redrives(plans: Sequence[Redrive], now: datetime) -> Iterator[Wrong]:
     for plan in plans:
-        way = [Way(f"See redrive {plan.id}", f"/quarantine/redrives/{plan.id}")]
+        way = [Way(f"See redrive {plan.id}", f"/redrives/{plan.id}")]
         if plan.state == "paused":
             yield Wrong(
                 "warn",
@@ -155,16 +155,12 @@ def _aside(rows: Sequence[Record]) -> Iterator[Wrong]:
     for row in sorted(rows, key=lambda r: -r["entries"]):
         name, classed, reason = row["pipeline"], row["class"], row["reason"]
         said = reason if reason == classed else f"{reason} ({classed})"
+        these = with_query("/quarantine", pipeline=name, **{"class": classed}, reason=reason)
         yield Wrong(
             "bad" if classed in ("exhausted", "care", "conflict") else "warn",
             f"{name}: {many(row['entries'], 'entry', 'entries')} in quarantine for {said}",
             "They wait for a decision; nothing runs by itself.",
-            [
-                Way(
-                    "Look and decide",
-                    with_query("/quarantine", pipeline=name, classed=classed, reason=reason),
-                )
-            ],
+            [Way("Look and decide", these)],
             f"headgate quarantine list --pipeline {name} --reason {reason}",
             (name,),
         )
