@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Sequence
+from html.parser import HTMLParser
 from urllib.parse import urlencode
 
 from fastapi import FastAPI
@@ -57,3 +58,21 @@ def hidden(page: str, name: str) -> str:
     found = re.search(rf'name="{name}" value="([^"]*)"', page)
     assert found is not None, f"no field {name}"
     return html.unescape(found[1])
+
+
+class Markup(HTMLParser):
+    """A page as a browser reads it: what in it would run by itself."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.runs: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = dict(attrs)
+        self.runs += [f"{tag} {name}" for name in names if name == "style" or name.startswith("on")]
+        self.runs += [f"{tag} {v}" for v in names.values() if (v or "").startswith("javascript:")]
+        if tag in ("img", "iframe", "object", "embed", "base", "style"):
+            self.runs.append(tag)
+        if tag == "script" and not (names.get("src") or "").startswith("/console/static/"):
+            self.runs.append(tag)
