@@ -121,6 +121,11 @@ def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
     return figures.setdefault(pipeline, PipelineFigures(f"pipeline {pipeline}", 0, 0, 0, 0))
 
 
+async def pipelines(db: Database) -> list[str]:
+    """The names of all pipelines."""
+    return [r["name"] for r in await db.fetch(Q.pipelines)]
+
+
 async def entries(
     db: Database,
     *,

@@ -9,6 +9,9 @@ SELECT p.id, p.name, coalesce(sum(t.received), 0)::bigint AS received,
 FROM headgate.pipeline p LEFT JOIN headgate.tally t ON t.pipeline = p.id
 GROUP BY p.id, p.name ORDER BY p.name
 
+-- name: pipelines
+SELECT p.name FROM headgate.pipeline p ORDER BY p.name
+
 -- name: live
 SELECT w.pipeline,
        count(*) FILTER (WHERE w.worker IS NULL AND coalesce(w.due_at, '-infinity') <= clock_timestamp()) AS ready,
