@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from fastapi import APIRouter, Request
 from markupsafe import Markup
@@ -20,13 +19,12 @@ from headgate.ledger.changes import change as ended
 from headgate.ledger.revert import Plan
 from headgate.model import delta
 from headgate.model.delta import Delta, Rows
-from headgate.model.facts import Facts, File, Version
+from headgate.model.facts import Facts, Version
 from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
 from .page import render
 from .sight import Sight, sight
-from .words import size
 
 router = APIRouter(include_in_schema=False)
 VERSIONS = 12
@@ -170,19 +168,6 @@ def _moments(told: Facts) -> Iterator[Moment]:
     )
     steps = ", ".join(f"{step} {ms} ms" for step, ms in told.steps if ms is not None)
     yield Moment("Published", told.at, steps, "good")
-
-
-def as_diff(changed: Delta) -> Sequence[dict[str, Any]]:
-    """A delta as `parts.diff` wants it."""
-    return [
-        *({"at": r.now.name, "was": _file(r.was), "is": _file(r.now)} for r in changed.replaces),
-        *({"at": f.name, "is": _file(f)} for f in changed.adds),
-        *({"at": f.name, "was": _file(f)} for f in changed.removes),
-    ]
-
-
-def _file(file: File) -> str:
-    return f"sha256:{file.digest}  {size(file.size)}  {file.media_type}"
 
 
 def name_of(uri: str) -> str:
