@@ -10,6 +10,7 @@ import click
 from . import show
 from .asked import Asked, Group, json_option, pass_asked
 from .ledger import ask, opened
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.pg import Database
@@ -126,24 +127,24 @@ def _rebuild(
 
     # The thread that writes lets go for every file, and wants to go on soon.
     sys.setswitchinterval(0.001)
-    with show.console(err=True).status("Reading the ledger…") as status:
+    with progress("Reading the ledger") as told:
 
-        def progress(done: int, of: int) -> None:
-            status.update(f"Commit {done:,} of {of:,}")
+        def wrote(done: int, of: int) -> None:
+            told(done, of, "Commits")
 
         async def go() -> list[Rebuilt]:
             tuning = settings.tuning()
             async with opened(settings) as db:
                 if not dry_run:
                     return await rebuild.rebuild(
-                        db, tuning, pipeline=pipeline, runs=runs, progress=progress
+                        db, tuning, pipeline=pipeline, runs=runs, progress=wrote
                     )
-                told: list[Rebuilt] = []
+                compared: list[Rebuilt] = []
                 for place in await rebuild.places(db, pipeline):
                     store = open_store(place.uri, tuning.local)
-                    one = await rebuild.compare(db, place, store, runs=runs, progress=progress)
-                    told += [] if one is None else [one]
-                return told
+                    one = await rebuild.compare(db, place, store, runs=runs, progress=wrote)
+                    compared += [] if one is None else [one]
+                return compared
 
         return run(go)
 

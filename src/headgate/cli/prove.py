@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,10 +11,11 @@ from headgate.errors import UsageError
 
 from . import show
 from .asked import Command, json_option
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.runtime.prove.play import Played
-    from headgate.runtime.prove.proof import Progress, Proof, Request
+    from headgate.runtime.prove.proof import Proof, Request
 
 _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 
@@ -108,9 +106,13 @@ def _prove(request: Request) -> Proof:
     from headgate.runtime.prove.proof import prove as play_all
 
     async def go() -> Proof:
-        with _progress() as told:
+        with progress("Setting up") as told:
+
+            def played(ended: Played, done: int, of: int) -> None:
+                told(done, of, f"Worlds ({ended.world.changed})")
+
             async with ground() as made:
-                return await play_all(made, request, told)
+                return await play_all(made, request, played)
 
     return run(go)
 
@@ -122,29 +124,3 @@ def _pipeline_file(target: str) -> Path:
     if file.suffix != ".py":
         raise UsageError(f"{target} is not a Python file", hint="Give a .py file, then samples.")
     return file.resolve()
-
-
-@contextmanager
-def _progress() -> Generator[Progress | None]:
-    """How far it is, on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich import progress
-
-    shown = progress.Progress(
-        progress.TextColumn("  "),
-        progress.BarColumn(36, complete_style="green", finished_style="green"),
-        progress.TextColumn(
-            "{task.completed} of {task.total} worlds   {task.description}", style="dim"
-        ),
-        console=show.console(err=True),
-        transient=True,
-    )
-    with shown:
-        task = shown.add_task("setting up", total=None)
-
-        def told(ended: Played, done: int, total: int) -> None:
-            shown.update(task, completed=done, total=total, description=ended.world.changed)
-
-        yield told

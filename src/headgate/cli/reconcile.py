@@ -14,6 +14,7 @@ from headgate.errors import UsageError
 from . import show
 from .asked import Asked, Command, json_option, pass_asked
 from .ledger import opened
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.model.pipeline import Pipeline
@@ -103,16 +104,16 @@ def _reconcile(
     from headgate.runtime import reconcile as runtime
     from headgate.runtime.loop import run
 
-    with show.console(err=True).status("Looking…") as status:
+    with progress("Looking") as told:
 
-        def progress(what: str, n: int) -> None:
-            status.update(f"{what[:1].upper()}{what[1:]}: {n:,}")
+        def found(what: str, n: int) -> None:
+            told(n, None, f"{what[:1].upper()}{what[1:]}")
 
         async def one(db: Database, pipeline: Pipeline) -> tuple[Reconciled, Fixed | None]:
-            result = await runtime.reconcile(db, pipeline, progress)
+            result = await runtime.reconcile(db, pipeline, found)
             if not because:
                 return result, None
-            return result, await runtime.fix(db, result, because=because, progress=progress)
+            return result, await runtime.fix(db, result, because=because, progress=found)
 
         async def go() -> list[tuple[Reconciled, Fixed | None]]:
             async with opened(asked.settings()) as db:

@@ -17,6 +17,7 @@ from headgate.errors import UsageError
 from . import replayed, show
 from .asked import Asked, Command, Group, json_option, pass_asked
 from .ledger import ask, opened
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.ledger.replay import Frozen, Wanted
@@ -260,7 +261,7 @@ async def _verify(
     from headgate.runtime.again.verify import verify
 
     local = settings.tuning().local
-    with replayed.progress("Verifying") as told:
+    with progress("Verifying") as told:
         return await verify(db, target, declared, frozen, now, local, told)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import show
 from .ledger import opened
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.ledger.replay import Frozen
@@ -20,7 +18,6 @@ if TYPE_CHECKING:
     from headgate.runtime.again.report import Report
     from headgate.settings import Settings
 
-Told = Callable[[int, int], None]
 EVERY_SECONDS = 0.5
 SHOWN = 20
 
@@ -145,7 +142,7 @@ def follow(settings: Settings, id: int, *, stay: bool, manifest: bool) -> Standi
 
     async def go() -> Standing:
         async with opened(settings) as db:
-            with progress("Replaying") if stay else _quietly() as told:
+            with progress("Replaying") as told:
                 while True:
                     found = await replays.replay(db, id)
                     if not stay or found.state != "running":
@@ -157,29 +154,3 @@ def follow(settings: Settings, id: int, *, stay: bool, manifest: bool) -> Standi
             return found
 
     return run(go)
-
-
-@contextmanager
-def _quietly() -> Generator[Told]:
-    yield lambda done, inputs: None
-
-
-@contextmanager
-def progress(what: str) -> Generator[Told]:
-    """How far it is and how long it will take, on a terminal; nothing elsewhere."""
-    if not sys.stderr.isatty():
-        with _quietly() as told:
-            yield told
-        return
-    console = show.console(err=True)
-    began: list[tuple[datetime, int]] = []
-    with console.status(f"{what}…") as status:
-
-        def say(done: int, inputs: int) -> None:
-            now = datetime.now(UTC)
-            began[:] = began or [(now, done)]
-            passed, since = (now - began[0][0]).total_seconds(), done - began[0][1]
-            left = f", about {show.span((inputs - done) * passed / since)} left" if since else ""
-            status.update(f"{what}: {done:,} of {inputs:,}{left}")
-
-        yield say

@@ -32,6 +32,7 @@ SECTIONS: Sections = {
         "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
+        "console": Place("headgate.cli.console:console", "A link to sign in to the console."),
         "publication": Place(
             "headgate.cli.publication:publication", "What readers see; take it back."
         ),

@@ -9,6 +9,7 @@ import click
 from . import show
 from .asked import Asked, Group, json_option, pass_asked
 from .ledger import ask
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.ledger.garbage import Deleted, Garbage
@@ -137,7 +138,9 @@ async def _collected(db: Database, settings: Settings) -> Deleted:
     from headgate.stores import open_store
 
     tuning = settings.tuning()
-    return await Collector(db, tuning, lambda uri: open_store(uri, tuning.local)).everything()
+    collector = Collector(db, tuning, lambda uri: open_store(uri, tuning.local))
+    with progress("Removing") as told:
+        return await collector.everything(told)
 
 
 def _said(objects: int, size: int) -> str:

@@ -9,6 +9,7 @@ import click
 from . import show
 from .asked import Asked, Command, json_option, pass_asked
 from .ledger import opened
+from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.runtime.verify import Report, Violation
@@ -42,14 +43,13 @@ def _verify(settings: Settings, *, deep: bool) -> Report:
     from headgate.runtime.loop import run
     from headgate.runtime.verify import verify as audit
 
-    with show.console(err=True).status("Verifying…") as status:
-
-        def progress(what: str, done: int, of: int) -> None:
-            status.update(f"Verifying {what}: {done:,} of {of:,}")
+    with progress("Verifying") as told:
 
         async def go() -> Report:
             async with opened(settings) as db:
-                return await audit(db, deep=deep, progress=progress)
+                return await audit(
+                    db, deep=deep, progress=lambda what, n, of: told(n, of, f"Verifying {what}")
+                )
 
         return run(go)
 

@@ -18,8 +18,9 @@ from urllib.parse import quote_from_bytes
 
 from headgate.errors import UsageError
 from headgate.model.entry import DONE, RESTING, Status
-from headgate.pg import Database, Link, queries
+from headgate.pg import Database, queries
 
+from . import flow
 from .explain import Statement, explain
 from .life import Life, life
 
@@ -39,7 +40,7 @@ _LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
 
 @dataclass(slots=True)
 class PipelineFigures:
-    """One pipeline in figures. `skipped` is by reason; `uris` are those with something to read."""
+    """One pipeline in figures. `skipped` is by reason."""
 
     pipeline: str
     received: int
@@ -53,7 +54,6 @@ class PipelineFigures:
     finalized: int = 0
     discarded: int = 0
     skipped: dict[str, int] = field(default_factory=dict[str, int])
-    uris: int = 0
     last_settled_at: datetime | None = None
 
 
@@ -86,44 +86,28 @@ class EntryState:
 
 
 async def overview(db: Database) -> Overview:
-    """Each pipeline in figures, as of one moment. It reads the journal once."""
+    """Each pipeline in figures, as of one moment."""
     async with db.transaction() as link:
         await link.execute(Q.snapshot)
         figures: dict[int, PipelineFigures] = {}
         for id, name, received, admitted, duplicates, conflicts in await link.fetch(Q.received):
             figures[id] = PipelineFigures(name, received, admitted, duplicates, conflicts)
-        await _resting(link, figures)
-        for pipeline, outcome, reason, n, at in await link.fetch(Q.settled):
-            f = _of(figures, pipeline)
-            f.last_settled_at = max(f.last_settled_at or at, at)
-            match outcome:
-                case "finalized":
-                    f.finalized += n
-                case "skipped":
-                    f.skipped[reason] = f.skipped.get(reason, 0) + n
-                case _:
-                    f.discarded += n
+        live = {id: f.entries for id, f in figures.items()}
+        for id, total in (await flow.totals(link)).items():
+            f = _of(figures, id)
+            f.finalized, f.skipped = total.finalized, total.skipped
+            f.discarded, f.quarantined = total.discarded, total.quarantined
+            f.last_settled_at = total.last_at
+            live[id] = f.entries - total.ended - total.quarantined
+        for id, queue in (await flow.queued(link, live)).items():
+            f = _of(figures, id)
+            f.ready, f.claimed, f.waiting = queue.ready, queue.claimed, queue.waiting
         return Overview(list(figures.values()), await link.fetchval(Q.workers_alive))
-
-
-async def _resting(link: Link, figures: dict[int, PipelineFigures]) -> None:
-    for pipeline, ready, claimed, waiting in await link.fetch(Q.live):
-        f = _of(figures, pipeline)
-        f.ready, f.claimed, f.waiting = ready, claimed, waiting
-    for pipeline, n in await link.fetch(Q.aside):
-        _of(figures, pipeline).quarantined = n
-    for pipeline, n in await link.fetch(Q.heads):
-        _of(figures, pipeline).uris = n
 
 
 def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
     # A pipeline that has rows and is not registered is verify's business; here it is shown.
     return figures.setdefault(pipeline, PipelineFigures(f"pipeline {pipeline}", 0, 0, 0, 0))
-
-
-async def pipelines(db: Database) -> list[str]:
-    """The names of all pipelines."""
-    return [r["name"] for r in await db.fetch(Q.pipelines)]
 
 
 async def entries(

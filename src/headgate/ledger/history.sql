@@ -9,43 +9,6 @@ SELECT p.id, p.name, coalesce(sum(t.received), 0)::bigint AS received,
 FROM headgate.pipeline p LEFT JOIN headgate.tally t ON t.pipeline = p.id
 GROUP BY p.id, p.name ORDER BY p.name
 
--- name: pipelines
-SELECT p.name FROM headgate.pipeline p ORDER BY p.name
-
--- name: live
-SELECT w.pipeline,
-       count(*) FILTER (WHERE w.worker IS NULL AND coalesce(w.due_at, '-infinity') <= clock_timestamp()) AS ready,
-       count(*) FILTER (WHERE w.worker IS NOT NULL) AS claimed,
-       count(*) FILTER (WHERE w.worker IS NULL AND w.due_at > clock_timestamp()) AS waiting
-FROM headgate.work w GROUP BY w.pipeline
-
--- name: aside
-SELECT pipeline, count(*) AS entries FROM headgate.quarantine GROUP BY pipeline
-
--- name: heads
-SELECT pipeline, count(*) FILTER (WHERE NOT removed) AS uris
-FROM headgate.publication WHERE successor IS NULL GROUP BY pipeline
-
--- name: settled
--- How entries ended. All lines of a batch are of one pipeline, so one entry of each tells which:
--- the journal is read once, and `entry` once per batch. An end that somebody took back counts no more.
-WITH ended AS (
-    SELECT j.batch,
-           CASE j.steps WHEN 'rolled_back quarantined' THEN 'rolled_back' WHEN 'skipped received' THEN 'skipped'
-                        ELSE j.outcome::text END AS outcome,
-           CASE j.steps WHEN 'rolled_back quarantined' THEN 'discard'
-                        WHEN 'skipped received' THEN convert_from(j.doc, 'UTF8')::json ->> 'skipped'
-                        ELSE j.reason END AS reason,
-           sum(CASE WHEN j.steps IN ('rolled_back quarantined', 'skipped received') THEN -1 ELSE 1 END) AS lines,
-           min(j.entry) AS one, max(j.at) AS at
-    FROM headgate.journal j
-    WHERE j.outcome IN ('finalized', 'skipped', 'rolled_back')
-       OR j.steps IN ('rolled_back quarantined', 'skipped received')
-    GROUP BY 1, 2, 3)
-SELECT e.pipeline, x.outcome, x.reason, sum(x.lines)::bigint AS entries, max(x.at) AS at
-FROM ended x JOIN headgate.entry e ON e.id = x.one
-GROUP BY e.pipeline, x.outcome, x.reason
-
 -- name: workers_alive
 SELECT count(*) FROM headgate.worker WHERE buried_at IS NULL AND alive_until > clock_timestamp()
 

@@ -26,6 +26,9 @@ ROUND_SECONDS = 2.0
 AT_ONCE = 500  # condemned by one transaction
 
 
+Progress = Callable[[int, int], None]
+
+
 class Collector:
     """Removes what nothing needs from the stores of one ledger. Any number may do so at once."""
 
@@ -55,23 +58,25 @@ class Collector:
             log.warning("store cannot be swept", store=uri, why=str(error), hint=error.hint)
         return gone
 
-    async def everything(self) -> Deleted:
+    async def everything(self, progress: Progress = lambda done, of: None) -> Deleted:
         """Collect all there is to collect now, however long that takes."""
         total = Deleted()
         while True:
             await self.look()
             full = len(self.found) == MOST_FOUND
-            total.add(await self._collect(float("inf")))
+            total.add(await self._collect(float("inf"), progress))
             if not full:
                 return total
 
-    async def _collect(self, until: float) -> Deleted:
+    async def _collect(self, until: float, progress: Progress = lambda done, of: None) -> Deleted:
+        of = len(self.found)
         grace, retention = self._tuning.grace_seconds, self._tuning.retention_days
         total = Deleted()
         while True:
             some = [self.found.pop() for _ in range(min(AT_ONCE, len(self.found)))]
             left = await garbage.condemn(self._db, grace, retention, some, AT_ONCE)
             while await self._delete_some(total):
+                progress(total.objects, max(of, total.objects))
                 if time.monotonic() >= until:
                     return total
             if left < AT_ONCE and not self.found:

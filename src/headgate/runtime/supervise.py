@@ -68,8 +68,8 @@ async def up(
 ) -> list[gate.Resting]:
     """Run everything until stopped, or until idle; what stays to be done.
 
-    With `serve_only`, webhooks and pushes are taken in, and the console, the API and the catalog are
-    served, which needs no pipeline at all: others watch and work.
+    With `serve_only`, webhooks and pushes are taken in, and the console, the API and the catalog
+    are served, which needs no pipeline at all: others watch and work.
 
     Raises `UsageError` when the pipelines or the database cannot be used as they are.
     """
@@ -148,8 +148,8 @@ class Supervisor:
             await asyncio.gather(*beside, return_exceptions=True)
         if self._fatal is not None:
             raise self._fatal
-        with suppress(LedgerUnavailable):  # it is written at the next start
-            await self._sweeper.anchor()
+        with suppress(LedgerUnavailable):  # it is done at the next start
+            await self._sweeper.leave()
         return left
 
     async def _check(self) -> None:

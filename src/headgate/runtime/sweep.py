@@ -2,7 +2,8 @@
 
 It knows nothing of user code: everything it needs is in the ledger. Several may sweep at once.
 Bytes are collected beside the rest: a slow store does not keep a dead worker's entries waiting.
-So are redrives moved on, sooner than everything else while there is one.
+So are redrives moved on, sooner than everything else while there is one, and what came and ended is
+added up.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, gate, pace, quarantine, redrive, watermark
+from headgate.ledger import anchor, budget, flow, pace, quarantine, redrive
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
-from headgate.model.signal import ASIDE, BACKLOG, DEAD, OUTAGE, WATERMARK, emit
+from headgate.model.signal import OUTAGE, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
@@ -29,12 +30,14 @@ from headgate.telemetry.log import get_logger
 
 from . import release
 from .collect import Collector
+from .gauges import Gauges
 from .incident import Hook
 from .tuning import Tuning
 
 log = get_logger("headgate.sweep")
 
 REDRIVE_SECONDS = 0.5
+FLOW_SECONDS = 1.0
 
 
 class Sweeper:
@@ -52,6 +55,7 @@ class Sweeper:
         self._stores: dict[str, Store] = {}
         self._collector = Collector(db, tuning, self._store)
         self._hook = Hook(tuning.incident_hook, tuning.incident_seconds, tuning.env)
+        self._gauges = Gauges(db)
         self._anchor_at = 0.0
         self._collect_at = 0.0
 
@@ -61,12 +65,14 @@ class Sweeper:
             both.create_task(self._every(self._tend))
             both.create_task(self._every(self._collect))
             both.create_task(self._every(self._redrive))
+            both.create_task(self._every(self._flow))
 
     async def sweep(self) -> None:
         """One round of everything."""
         await self._tend()
         await self._collect()
         await redrive.move(self._db)
+        await self._flow()
 
     async def _every(self, task: Callable[[], Awaitable[float | None]]) -> None:
         while True:
@@ -91,7 +97,7 @@ class Sweeper:
             await self.anchor()
         await self._budgets()
         await release.release_late(self._db)
-        await self._gauges()
+        await self._gauges.show()
         await self._hook.tell(self._db)
 
     async def _collect(self) -> None:
@@ -102,6 +108,7 @@ class Sweeper:
             await self._sweep_spools()
             await pace.forget(self._db)
             await quarantine.forget_discarded(self._db, self._tuning.retention_days)
+            await flow.forget(self._db)
         elif not self._collector.found:
             return
         await self._collector.round()
@@ -112,6 +119,12 @@ class Sweeper:
             pass
         if await redrive.is_open(self._db):
             return min(REDRIVE_SECONDS, self._tuning.sweep_seconds)
+        return None
+
+    async def _flow(self) -> float | None:
+        """Add up what came and what ended. While there is something, somebody may be watching."""
+        if await flow.roll_up(self._db):
+            return min(FLOW_SECONDS, self._tuning.sweep_seconds)
         return None
 
     async def _budgets(self) -> None:
@@ -128,6 +141,11 @@ class Sweeper:
                 )
                 self._hook.spent(turn)
 
+    async def leave(self) -> None:
+        """What the next one would have to do first: the anchor, and the figures."""
+        await self.anchor()
+        await flow.roll_up(self._db)
+
     async def anchor(self) -> None:
         """Write the head of the chain into every store, so that a truncated ledger shows."""
         head = await anchor.head(self._db)
@@ -143,22 +161,6 @@ class Sweeper:
         for uri in await anchor.stores(self._db):
             with _logged(uri):
                 await asyncio.to_thread(self._store(uri).sweep, self._tuning.grace_seconds)
-
-    async def _gauges(self) -> None:
-        rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
-        aside = await quarantine.totals(self._db)
-        for (pipeline, classed), entries in aside.items():
-            emit(ASIDE, entries, pipeline=pipeline, classed=classed)
-        for pipeline in {pipeline for pipeline, _ in aside}:
-            emit(DEAD, sum(n for of, n in aside.items() if of[0] == pipeline), queue=pipeline)
-            # A gauge keeps its last value: a pipeline with nothing to do has to say so.
-            row = rows.get(pipeline, gate.Resting(pipeline, 0, 0, 0, 0, None))
-            emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")
-            emit(BACKLOG, row.leased, pipeline=pipeline, status="leased")
-            emit(BACKLOG, row.soon + row.later, pipeline=pipeline, status="waiting")
-        for stream in await watermark.streams(self._db):
-            if stream.watermark is not None:
-                emit(WATERMARK, stream.watermark.timestamp(), stream=stream.name)
 
     def _store(self, uri: str) -> Store:
         if uri not in self._stores:

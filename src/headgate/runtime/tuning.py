@@ -32,6 +32,7 @@ class Tuning:
     serve_rate: int = 500
     serve_url: str = ""
     serve_origins: str = ""
+    serve_hosts: str = ""
     backlog_max: int = 100_000
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0

@@ -13,15 +13,16 @@ from starlette.exceptions import HTTPException
 from headgate._version import __version__
 from headgate.telemetry.log import get_logger
 
-from . import events, hooks
+from . import events, hooks, session
+from .access import BEARER, REFUSALS, needs, opened, undeclared
 from .console import routes as console
-from .console.errors import page_of, wants_page
+from .console.errors import answer
 from .doors import Serving, ledger
+from .guard import Guard
 from .problem import Problem, Refusal, documented
 from .stac import routes as stac
 from .stac.browsers import Browsers
 from .stac.pages import OPENAPI
-from .tokens import BEARER, allowed
 
 log = get_logger("headgate.serve")
 
@@ -43,23 +44,29 @@ def make_app(serving: Serving) -> FastAPI:
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(Exception, _unforeseen)
-    app.include_router(hooks.router)
-    app.include_router(events.router)
-    app.include_router(stac.router)
-    app.include_router(console.open_router)
-    app.include_router(console.router)
-    app.add_middleware(Browsers, origins=serving.origins)
     _add_looks(app, serving)
+    # Flat, so that the guard finds each route where it will be found.
+    for router in (hooks.router, events.router, stac.router, session.router, *console.ROUTERS):
+        app.router.routes.extend(router.routes)
+    if silent := undeclared(app.router.routes):
+        raise RuntimeError(f"{silent[0]} does not say who may use it: Depends(needs(…))")
+    app.add_middleware(Guard)
+    app.add_middleware(Browsers, origins=serving.origins)
     return app
 
 
 def _add_looks(app: FastAPI, serving: Serving) -> None:
-    by_token = documented("token_needed", "token_scope", "ledger_unavailable")
+    by_token = documented(*REFUSALS)
     text: dict[int | str, dict[str, Any]] = {
         200: {"content": {"text/plain": {}}, "description": "Yes"}
     }
 
-    @app.get("/healthz", response_class=PlainTextResponse, summary="Is this process alive?")
+    @app.get(
+        "/healthz",
+        response_class=PlainTextResponse,
+        summary="Is this process alive?",
+        dependencies=[Depends(opened("whoever restarts processes has no secret"))],
+    )
     async def healthz() -> str:
         return "ok\n"
 
@@ -67,7 +74,7 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         "/readyz",
         response_class=PlainTextResponse,
         summary="Would a call be taken in now?",
-        dependencies=[Depends(BEARER), Depends(allowed("metrics", here=True))],
+        dependencies=[Depends(BEARER), Depends(needs("scraper", here=True))],
         responses={**text, **by_token},
     )
     async def readyz() -> str:
@@ -79,7 +86,7 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         "/metrics",
         response_class=PlainTextResponse,
         summary="The series of this process, for Prometheus",
-        dependencies=[Depends(BEARER), Depends(allowed("metrics", here=True))],
+        dependencies=[Depends(BEARER), Depends(needs("scraper", here=True))],
         responses={**text, **by_token},
     )
     async def metrics() -> str:
@@ -88,7 +95,7 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
     @app.get(
         "/openapi.json",
         summary="This description",
-        dependencies=[Depends(BEARER), Depends(allowed("read", here=True))],
+        dependencies=[Depends(BEARER), Depends(needs("viewer", here=True))],
         response_class=_OpenApi,
         responses=by_token,
     )
@@ -120,7 +127,7 @@ def description(app: FastAPI) -> dict[str, Any]:
 async def _refused(request: Request, error: Exception) -> Response:
     """A page for people, a problem document for programs."""
     assert isinstance(error, Refusal)
-    return page_of(request, error) if wants_page(request) else error.response()
+    return answer(request, error)
 
 
 async def _no_route(request: Request, error: Exception) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -18,6 +18,7 @@ from headgate.model.ports import Pushed, Store
 from headgate.model.signal import OUTAGE, REQUESTS, emit
 from headgate.pg import Database
 from headgate.runtime import station
+from headgate.runtime.tuning import Tuning
 from headgate.sources.webhook import Webhook
 from headgate.stores import Local, open_store
 from headgate.telemetry.log import get_logger
@@ -59,7 +60,9 @@ class Serving:
     pushes: dict[str, list[Door]] = field(default_factory=dict[str, list[Door]])
     url: str = ""
     origins: tuple[str, ...] = ()
+    hosts: frozenset[str] = frozenset()
     local: Local = field(default_factory=Local)
+    tuning: Tuning = field(default_factory=Tuning)
     readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
     downloads: int = 0
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
@@ -119,7 +122,9 @@ async def open_doors(
     metrics: Metrics | None = None,
     url: str = "",
     origins: Sequence[str] = (),
+    hosts: Collection[str] = (),
     local: Local | None = None,
+    tuning: Tuning | None = None,
 ) -> Serving:
     """Make the pipelines known and learn which calls are for them. Raises `UsageError`."""
     station.check_sources(pipelines)
@@ -132,7 +137,9 @@ async def open_doors(
         metrics,
         url=url,
         origins=tuple(origins),
+        hosts=frozenset(hosts),
         local=local or Local(),
+        tuning=tuning or Tuning(),
     )
     for pipeline in pipelines:
         pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]

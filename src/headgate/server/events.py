@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from headgate.errors import Unavailable
@@ -19,14 +19,15 @@ from headgate.ledger import inbox
 from headgate.model.call import Call, Unproven
 from headgate.model.parse import Parsed
 from headgate.model.signal import REQUESTS, emit
-from headgate.runtime.intake import count, sort
+from headgate.runtime.intake import count, sort, telling
 from headgate.sources.push import Push
 from headgate.telemetry.log import get_logger
 
+from .access import opened
 from .doors import Door, Serving, ledger
 from .problem import Refusal, documented, unproven
 
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(opened("a push is vouched for by its provider"))])
 log = get_logger("headgate.serve")
 
 Provider = Annotated[
@@ -163,7 +164,8 @@ async def _admit(
     admitted = conflicts = 0
     if ours:
         async with ledger():
-            receipt = await inbox.receive(serving.db, door.to, source.name, envelopes, aside)
+            with telling(f"POST /events/{source.door}", "server", ours):
+                receipt = await inbox.receive(serving.db, door.to, source.name, envelopes, aside)
         count(source.name, receipt)
         admitted, conflicts = receipt.admitted, receipt.conflicts
     emit(REQUESTS, door=source.door, verdict="admitted" if admitted else "known")

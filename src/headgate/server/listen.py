@@ -101,7 +101,7 @@ async def serve(app: FastAPI, listening: socket.socket, stopping: asyncio.Event)
         lifespan="off",
         log_config=None,
         access_log=False,
-        # What a proxy says about the caller is not believed: see tokens.py.
+        # What a proxy says about the caller is not believed: see names.py.
         proxy_headers=False,
         server_header=False,
         date_header=True,

@@ -56,7 +56,18 @@ PROBLEMS: Mapping[str, Kind] = {
     "preview_stale": Kind(409, "That preview is no longer true", "Look again: ?dry_run=true."),
     "too_many_requests": Kind(429, "Too many requests", "Wait as long as Retry-After says."),
     "token_needed": Kind(401, "A token is needed", "Make one: headgate token create."),
-    "token_scope": Kind(403, "This token is not for that", "Make one with the scope named here."),
+    "role_needed": Kind(
+        403, "This needs another role", "Ask an admin for a token with the role that is named."
+    ),
+    "pipeline_not_theirs": Kind(
+        403, "This token is for other pipelines", "Ask an admin for one that is for this, too."
+    ),
+    "form_refused": Kind(
+        403, "This was not sent by a page of this session", "Open the page again and send it anew."
+    ),
+    "host_unknown": Kind(
+        421, "This name is not one of ours", "Use another, or list it: HEADGATE_SERVE_HOSTS."
+    ),
     "ledger_unavailable": Kind(
         503, "The ledger is away: nothing was taken in", "Send it again after Retry-After."
     ),

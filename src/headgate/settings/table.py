@@ -261,8 +261,9 @@ class Settings:
     )
     serve_url: str = setting(
         "",
-        "Where readers reach the STAC API, as in `https://data.example`, when something stands in "
-        "front of it. Its links begin with this.",
+        "Where people and programs reach what is served, as in `https://data.example`, when "
+        "something stands in front of it. Links begin with this; with https, cookies are sent over "
+        "nothing else.",
         matching(r"(https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?)?", "an http:// or https:// address"),
         shown="as the caller addressed us",
     )
@@ -274,6 +275,13 @@ class Settings:
             r"(\*|https?://[^\s/,]+(\s*,\s*https?://[^\s/,]+)*)?", "origins, or * for everyone's"
         ),
         shown="nobody's",
+    )
+    serve_hosts: str = setting(
+        "",
+        "Other names that browsers reach the console by, separated by commas, as in "
+        "`headgate.internal`. Loopback names, `serve_host` and the host of `serve_url` are known.",
+        matching(r"([\w.:\[\]-]+(\s*,\s*[\w.:\[\]-]+)*)?", "host names, separated by commas"),
+        shown="none",
     )
     crash_at: str = setting(
         "",

@@ -30,7 +30,7 @@ from headgate.sources.walk import uri_of
 
 from .post import Kill, Post
 from .standing import ZERO, Standing
-from .world import Truth, World
+from .world import STATIONS, Truth, World
 
 LOOK_EVERY_SECONDS = 0.1
 # About what it takes from a claim to its commit.
@@ -42,7 +42,8 @@ SELECT o.pid FROM headgate.entry e JOIN headgate.work w ON w.id = e.id
 LEFT JOIN headgate.worker o ON o.id = w.worker WHERE e.uri = $1 ORDER BY e.id DESC LIMIT 1"""
 WORKERS = "SELECT pid FROM headgate.worker WHERE buried_at IS NULL ORDER BY id"
 PENDING = "SELECT count(*) FROM headgate.work"
-SUM = "SELECT coalesce(sum(mm), 0), count(*) FROM reading"
+# Without what a lively world sent in an earlier run: the others do not get that.
+SUM = "SELECT coalesce(sum(mm), 0), count(*) FROM reading WHERE station = ANY($1)"
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class Headgate:
         while n < len(deliveries):
             await post.wait_for(n)
             upto = post.released
-            await self._tell(deliveries[n:upto])
+            await self.tell(deliveries[n:upto])
             self.standing.delivered = n = upto
 
     async def _kill_as_planned(self, post: Post) -> None:
@@ -111,7 +112,7 @@ class Headgate:
         """Read its table and what is still to be done."""
         self.standing.pending = await self.db.fetchval(PENDING)
         if await self.db.fetchval("SELECT to_regclass('reading') IS NOT NULL"):
-            row = await self.db.fetchrow(SUM)
+            row = await self.db.fetchrow(SUM, STATIONS)
             assert row is not None
             self.standing.sum, self.standing.rows = row
         self.standing.true_rows = sum(self.truth.rows[file] for file in self._told)
@@ -120,7 +121,7 @@ class Headgate:
     async def _start(self) -> None:
         with self._log.open("a") as log:
             self._process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "headgate.cli.demo.up", "rain.py",
+                sys.executable, "-m", "headgate.cli.demo.held", "up", "rain.py",
                 cwd=self.world.folder, env=self.env, stdin=PIPE, stdout=log, stderr=log,
                 start_new_session=True,
             )  # fmt: skip
@@ -133,7 +134,7 @@ class Headgate:
             await self._process.wait()
             self._process = None
 
-    async def _tell(self, files: Sequence[str]) -> None:
+    async def tell(self, files: Sequence[str]) -> None:
         """Deliver, in this order. The ledger numbers what it did not know; the rest it counts."""
         source, to, now = self._source, self._to, datetime.now(UTC)
         assert source is not None
@@ -185,6 +186,11 @@ class Headgate:
         elif self._is_ours(victim):
             os.kill(victim, signal.SIGKILL)
 
+    async def some_worker(self) -> int | None:
+        """A worker process of ours, if there is one just now."""
+        pids = [row["pid"] for row in await self.db.fetch(WORKERS)]
+        return next((pid for pid in pids if self._is_ours(pid)), None)
+
     async def _begun(self, file: str) -> int:
         """The worker process that has the file, or any of ours when there is nothing to do."""
         uri = self._uri(file)
@@ -203,6 +209,15 @@ class Headgate:
         with suppress(ProcessLookupError):
             return self._process is not None and os.getpgid(pid) == self._process.pid
         return False
+
+    async def until_idle(self) -> None:
+        """Until its work and its sources are quiet: nothing was left to do for a second."""
+        async with self._patience():
+            quiet = 0
+            while quiet < 10:
+                self._check_it_lives()
+                quiet = 0 if await self.db.fetchval(PENDING) else quiet + 1
+                await asyncio.sleep(LOOK_EVERY_SECONDS)
 
     async def _until_done(self) -> None:
         async with self._patience():

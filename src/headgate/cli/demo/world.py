@@ -26,6 +26,7 @@ FIRST_DAY = date(2026, 1, 1)
 ROWS_PER_FILE = 4
 FILES = 400
 BROKEN = "broken.csv"
+LIVELY = "live-"
 BROKEN_TEXT = "station,at,mm\noslo-1,2026-02-30T06:00:00Z,a lot\n"
 
 # The pipeline that `headgate init` writes, only more impatient.
@@ -44,6 +45,7 @@ _MARK = "# The world of `headgate demo`. Remove the folder when you are done wit
 _SETTINGS = _MARK + 'home = ".headgate"\nworkers = 2\nlog_level = "warning"\n'
 _OURS = SCRIPTS.keys() | {
     SETTINGS, "rain.py", "deliveries.txt", "sent", "incoming", "lake", "naive", "up.log",
+    "serve.log",
     "__pycache__",
 }  # fmt: skip
 
@@ -124,6 +126,10 @@ class World:
         self._write(there, BROKEN_TEXT)
         return True
 
+    def put(self, name: str, text: str) -> None:
+        """This file lands, in place of any of that name."""
+        self._write(self.incoming / name, text)
+
     def touch(self) -> None:
         """A file has a new date and the same bytes."""
         os.utime(self.incoming / self.touched)
@@ -157,6 +163,7 @@ def _refuse_foreign_files(folder: Path) -> None:
     if marked and "incoming" in there:
         known = {BROKEN, *(p.name for p in (folder / "sent").glob("*.csv"))}
         names = {p.name for p in (folder / "incoming").iterdir()} - known
+        names = {name for name in names if not name.startswith(LIVELY)}
         foreign += sorted(f"incoming/{name}" for name in names)
     if foreign:
         said = ", ".join(foreign[:3]) + (", …" if len(foreign) > 3 else "")

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import get_args
 
 from headgate.errors import UsageError
-from headgate.ledger import history
+from headgate.ledger import pipelines as declared
 from headgate.ledger.redrive import Wanted
 from headgate.model.verdict import QuarantineClass
 from headgate.pg import Database
@@ -17,7 +17,7 @@ from .sight import Sight
 
 async def pipelines(db: Database, by: Sight) -> list[str]:
     """The pipelines that somebody sees, by name."""
-    return [name for name in await history.pipelines(db) if by.by.sees(name)]
+    return [p.name for p in await declared.pipelines(db) if by.by.sees(p.name)]
 
 
 def wanted(said: Mapping[str, str]) -> Wanted:

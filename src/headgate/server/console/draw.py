@@ -5,9 +5,11 @@ Nothing here is text for a browser: a template writes these numbers into element
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil, log10
+from itertools import chain
+from math import ceil, floor, log10
+from typing import Any, cast
 
 # The parts of a chart are measured in these; the browser scales them.
 WIDTH, HEIGHT = 600, 120
@@ -106,19 +108,33 @@ def _r(value: float) -> float:
 
 
 Box = tuple[float, float, float, float]  # west, south, east, north
+Geometry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Where something is: its bounds, and its shape if that is known."""
+
+    bounds: Box
+    label: str
+    href: str
+    geometry: Geometry | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A footprint on a map: a rectangle, or a dot where it is too small to be seen."""
+    """A footprint on a map: a shape, or a dot where that is too small to be seen."""
 
+    path: str
     x: float
     y: float
-    width: float
-    height: float
     label: str
     href: str
-    dot: bool
+
+    @property
+    def dot(self) -> bool:
+        """Is it a dot?"""
+        return not self.path
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,51 +150,79 @@ class Map:
 
 
 _DOT = 6.0
+# A shape with more corners than this is drawn as its bounds: nobody sees the difference.
+_CORNERS = 400
 _STEPS = (90, 45, 30, 15, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-def world(footprints: Sequence[tuple[Box, str, str]], *, width: int = 600) -> Map | None:
-    """A map on which all footprints are, each with its label and address. None without any."""
+def world(footprints: Sequence[Footprint], *, width: int = 600) -> Map | None:
+    """A map on which all footprints are. None without any."""
     if not footprints:
         return None
-    box = _around([f for f, _, _ in footprints])
+    box = _around([f.bounds for f in footprints])
     west, south, east, north = box
-    height = round(max(min(width * (north - south) / (east - west), width * 0.66), width * 0.34))
+    height = round(max(min(width * (north - south) / (east - west), width * 0.6), width * 0.34))
 
-    def x(degrees: float) -> float:
-        return _r((degrees - west) / (east - west) * width)
+    def place(point: Sequence[float]) -> tuple[float, float]:
+        x = (point[0] - west) / (east - west) * width
+        return _r(x), _r((north - point[1]) / (north - south) * height)
 
-    def y(degrees: float) -> float:
-        return _r((north - degrees) / (north - south) * height)
-
-    plots: list[Plot] = []
-    for (w, s, e, n), label, href in footprints:
-        wide, tall = x(e) - x(w), y(s) - y(n)
-        plots.append(
-            Plot(x(w), y(n), _r(wide), _r(tall), label, href, dot=wide < _DOT and tall < _DOT)
-        )
     step = next((s for s in _STEPS if (east - west) / s >= 3), _STEPS[-1])
-    meridians = [(x(d), _degrees(d, "E", "W")) for d in _between(west, east, step)]
-    parallels = [(y(d), _degrees(d, "N", "S")) for d in _between(south, north, step)]
+    meridians = [(place((d, 0))[0], _degrees(d, "E", "W")) for d in _between(west, east, step)]
+    parallels = [(place((0, d))[1], _degrees(d, "N", "S")) for d in _between(south, north, step)]
+    # The large ones first, so that none hides another.
+    ordered = sorted(footprints, key=lambda f: -_area(f.bounds))
+    plots = [_plot(f, place) for f in ordered]
     return Map(box, width, height, meridians, parallels, plots)
+
+
+def _plot(f: Footprint, place: Callable[[Sequence[float]], tuple[float, float]]) -> Plot:
+    w, s, e, n = f.bounds
+    (left, low), (right, high) = place((w, s)), place((e, n))
+    middle = _r((left + right) / 2), _r((low + high) / 2)
+    if right - left < _DOT and low - high < _DOT:
+        return Plot("", *middle, f.label, f.href)
+    rings = list(_rings(f.geometry)) if f.geometry is not None else []
+    if not rings or sum(map(len, rings)) > _CORNERS:
+        rings = [[(w, s), (e, s), (e, n), (w, n)]]
+    path = "".join("M" + "L".join(f"{x} {y}" for x, y in map(place, ring)) + "Z" for ring in rings)
+    return Plot(path, *middle, f.label, f.href)
+
+
+def _rings(geometry: Geometry) -> Iterator[Sequence[Sequence[float]]]:
+    """The outlines of a GeoJSON geometry; what has no extent has none."""
+    given: Any = geometry.get("coordinates")
+    match geometry.get("type"):
+        case "Polygon":
+            yield from given
+        case "MultiPolygon":
+            yield from chain.from_iterable(given)
+        case "LineString":
+            yield [*given, *reversed(given)]
+        case "MultiLineString":
+            yield from ([*line, *reversed(line)] for line in given)
+        case "GeometryCollection":
+            for inner in cast("list[Geometry]", geometry.get("geometries", [])):
+                yield from _rings(inner)
+        case _:
+            return
+
+
+def _area(b: Box) -> float:
+    return (b[2] - b[0]) * (b[3] - b[1])
 
 
 def _around(boxes: Sequence[Box]) -> Box:
     west, south = min(b[0] for b in boxes), min(b[1] for b in boxes)
     east, north = max(b[2] for b in boxes), max(b[3] for b in boxes)
-    wide = max(east - west, north - south, 0.01)
-    pad = wide * 0.12
+    pad = max(east - west, north - south, 0.01) * 0.15
     west, south = max(west - pad, -360), max(south - pad, -90)
-    return west, south, min(east + pad, 360), min(north + pad, 90)
+    return west, south, min(east + pad, 540), min(north + pad, 90)
 
 
 def _between(low: float, high: float, step: float) -> list[float]:
-    first = ceil(low / step)
-    found: list[float] = []
-    while first * step <= high and len(found) < 24:
-        found.append(round(first * step, 6))
-        first += 1
-    return found
+    first, last = ceil(low / step), floor(high / step)
+    return [round(n * step, 6) for n in range(first, min(last, first + 24) + 1)]
 
 
 def _degrees(value: float, positive: str, negative: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
+from headgate.server.access import is_browser
 from headgate.server.problem import Refusal
 
 from .page import render
@@ -13,15 +14,10 @@ from .page import render
 _PROGRAMS = ("/v1/", "/stac", "/hooks/", "/events/", "/console/static/")
 
 
-def wants_page(request: Request) -> bool:
-    """Is there a person who reads the answer?"""
-    if request.url.path.startswith(_PROGRAMS) or "authorization" in request.headers:
-        return False
-    return "text/html" in request.headers.get("accept", "")
-
-
-def page_of(request: Request, refusal: Refusal) -> Response:
-    """The refusal in words, with the way out."""
+def answer(request: Request, refusal: Refusal) -> Response:
+    """A page for people, a problem document for programs."""
+    if request.url.path.startswith(_PROGRAMS) or not is_browser(request):
+        return refusal.response()
     return render(
         request,
         "error.html",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.ledger import gate, history, watermark
@@ -14,11 +14,10 @@ from headgate.ledger.watermark import Standing
 from headgate.server.doors import Serving, ledger
 
 from . import wrong
-from .page import render
+from .page import pages, render
 from .words import many
 
-router = APIRouter(include_in_schema=False)
-BUDGET_SECONDS = 3600.0
+router = pages()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,9 @@ async def _look(serving: Serving) -> Now:
     async with serving.readers, ledger():
         overview = await history.overview(serving.db)
         resting = await gate.resting(serving.db, 0)
+        window = serving.tuning.error_budget_seconds
         found = await wrong.look(
-            serving.db, resting, overview.workers_alive, datetime.now(UTC), BUDGET_SECONDS
+            serving.db, resting, overview.workers_alive, datetime.now(UTC), window
         )
         return Now(overview, await watermark.streams(serving.db), found)
 

@@ -1,11 +1,14 @@
 """What every page has, and how it is rendered.
 
+    router = pages()
+
     @router.get("/quarantine")
     async def quarantine(request: Request) -> Response:
         return render(request, "quarantine.html", "Quarantine", here="quarantine", view=...)
 
 A template extends `base.html`, takes its pieces from `parts.html`, and knows `page`: who is
-asking, what they may do, the theme, the moment it was made.
+asking (`page.by`), what they may do (`page.may("operator")`), the theme, the moment it was made.
+The headers that guard a page are set by the server's guard, for all pages alike.
 """
 
 from __future__ import annotations
@@ -19,9 +22,15 @@ from importlib import resources
 from typing import Any, Literal, cast, get_args
 from urllib.parse import quote, urlencode
 
+from fastapi import APIRouter, Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
+
+from headgate.model.role import Principal, Role
+from headgate.server import cookie
+from headgate.server.access import needs
+from headgate.server.problem import Refusal
 
 from . import draw, flash, words
 
@@ -39,16 +48,6 @@ NAVIGATION = (
     ("activity", "Activity", "/activity", "a"),
 )
 
-HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self';"
-    " img-src 'self' data:; connect-src 'self'; form-action 'self'; frame-ancestors 'none';"
-    " base-uri 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "same-origin",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -62,10 +61,11 @@ class Page:
     flash: flash.Flash | None
     live: bool  # is it worth fetching again when something changes?
     csrf: str
-    name: str  # who is asking; empty for a stranger
-    role: str
-    signed_in: bool
-    has_session: bool  # of this console, which can be ended
+    by: Principal | None  # who is asking
+
+    def may(self, role: Role) -> bool:
+        """May they do what needs this role?"""
+        return self.by is not None and self.by.may(role)
 
 
 def render(
@@ -81,6 +81,7 @@ def render(
 ) -> HTMLResponse:
     """A page. What a template is given beside `page` are plain values; it asks nobody."""
     said = flash.heard(request)
+    by: Principal | None = getattr(request.state, "principal", None)
     page = Page(
         title=title,
         here=here,
@@ -89,17 +90,34 @@ def render(
         made_at=datetime.now(UTC),
         flash=said,
         live=live,
-        csrf="",
-        name="",
-        role="",
-        signed_in=True,
-        has_session=False,
+        csrf=cookie.form_token(request),
+        by=by,
     )
     text = environment().get_template(template).render(page=page, now=page.made_at, **view)
-    response = HTMLResponse(text, status, {**HEADERS, **(headers or {})})
+    response = HTMLResponse(text, status, dict(headers or {}))
     if said is not None:
         response.delete_cookie(flash.COOKIE, httponly=True, samesite="strict")
     return response
+
+
+def pages(role: Role = "viewer") -> APIRouter:
+    """A router for pages that need this role. They are no part of the API's description."""
+    return APIRouter(include_in_schema=False, dependencies=[Depends(needs(role))])
+
+
+def asker(request: Request) -> Principal:
+    """Who is asking for a page that needs somebody."""
+    return request.state.principal
+
+
+def number_in(request: Request, name: str) -> int | None:
+    """A number of the query, such as a cursor; None when there is none. Raises `Refusal`."""
+    given = request.query_params.get(name)
+    if not given:
+        return None
+    if not given.isdecimal() or not given.isascii() or len(given) > 18:
+        raise Refusal("bad_request", f"{name} is not a number")
+    return int(given)
 
 
 def path(request: Request) -> str:

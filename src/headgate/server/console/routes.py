@@ -7,24 +7,22 @@ from typing import get_args
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import RedirectResponse, Response
 
+from headgate.server.access import opened
 from headgate.server.problem import Refusal
-from headgate.server.tokens import allowed
 
-from . import now
+from . import activity, datasets, now, pipelines
 from .page import THEME_COOKIE, Theme, statics
 
 YEAR_SECONDS = 31_536_000
 
-# What anybody may see: files of ours, and which theme they like.
-open_router = APIRouter(include_in_schema=False)
+frame = APIRouter(include_in_schema=False)
+ROUTERS = (frame, now.router, pipelines.router, datasets.router, activity.router)
 
-# What needs at least a viewer. A page that needs more says so itself.
-router = APIRouter(include_in_schema=False, dependencies=[Depends(allowed("read", here=True))])
-for pages in (now,):
-    router.include_router(pages.router)
+_FILES = opened("files of ours, the same for everybody")
+_LOOKS = opened("which theme somebody likes is their own business")
 
 
-@open_router.get("/console/static/{name}")
+@frame.get("/console/static/{name}", dependencies=[Depends(_FILES)])
 async def static(request: Request, name: str) -> Response:
     """A style sheet, the script or a picture. Its address changes with its bytes."""
     file = statics().get(name)
@@ -41,7 +39,7 @@ async def static(request: Request, name: str) -> Response:
     return Response(file.body, media_type=file.media_type, headers=headers)
 
 
-@open_router.get("/console/theme/{name}")
+@frame.get("/console/theme/{name}", dependencies=[Depends(_LOOKS)])
 async def choose_theme(request: Request, name: str, next: str = "/") -> Response:
     """Remember a theme, and go back. A link does, so it needs no script."""
     if name not in get_args(Theme):

@@ -1,7 +1,7 @@
-"""`headgate up` for as long as somebody holds our standard input open.
+"""A command of Headgate for as long as somebody holds its standard input open.
 
-The demo's own `up` runs in a process group of its own, so that all of it can be killed at once. If
-the demo itself is killed, nobody else would end it.
+The demo's own `up` and `serve` run in process groups of their own, so that all of one can be killed
+at once. If the demo itself is killed, nobody else would end them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def main() -> int:
     from headgate.cli.ending import run
 
     threading.Thread(target=_end_with_our_parent, daemon=True).start()
-    return run(["up", *sys.argv[1:]])
+    return run(sys.argv[1:])
 
 
 if __name__ == "__main__":
