@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from markupsafe import Markup
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
@@ -23,10 +23,10 @@ from headgate.model.facts import Facts, Version
 from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
-from .page import render
+from .page import pages, render
 from .sight import Sight, sight
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 VERSIONS = 12
 
 
@@ -88,7 +88,7 @@ async def change(request: Request, place: str, to: int | None = None) -> Respons
             return render(request, "change_hidden.html", "Change", here="changes", told=told)
         view = await _view(serving, told, to)
     title = f"Version {view.version.number} of {name_of(view.uri)}"
-    return render(request, "change.html", title, here="changes", view=view, by=by, to=to)
+    return render(request, "change.html", title, here="changes", view=view, to=to)
 
 
 @router.get("/changes/{entry}/run/{name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.errors import UsageError
@@ -13,10 +13,10 @@ from headgate.ledger.changes import OUTCOMES, Change, Cursor, Outcome
 from headgate.server.doors import Serving, ledger
 
 from .asked import pipelines
-from .page import render, with_query
+from .page import pages, render, with_query
 from .sight import Sight, sight
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 MANY = 50
 
 

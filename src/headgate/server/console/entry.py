@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from headgate.errors import UsageError
@@ -20,10 +20,10 @@ from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
 from .change import name_of
-from .page import render
+from .page import pages, render
 from .sight import Sight, sight
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 FOUND = 50
 TONES = {"finalized": "good", "quarantined": "bad", "waiting": "warn", "fenced": "warn"}
 
@@ -109,7 +109,7 @@ async def entry(request: Request, entry: int) -> Response:
         view = await _view(serving, by, known)
     title = f"Entry {entry}: {name_of(view.uri)}"
     live = known.settled_at is None
-    return render(request, "entry.html", title, here="changes", live=live, view=view, by=by)
+    return render(request, "entry.html", title, here="changes", live=live, view=view)
 
 
 async def _view(serving: Serving, by: Sight, known: Life) -> View:

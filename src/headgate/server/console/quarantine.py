@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.ledger import quarantined, redrive
@@ -15,10 +16,10 @@ from headgate.server.problem import Refusal
 
 from .asked import pipelines, wanted
 from .change import name_of
-from .page import render, with_query
+from .page import pages, render, with_query
 from .sight import Sight, sight
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 MANY = 50
 PLANS = 5
 
@@ -107,7 +108,7 @@ async def case(request: Request, entry: int) -> Response:
     by.need(found.pipeline)
     view = _shown(by, found)
     title = f"Entry {entry} in quarantine: {name_of(view.uri)}"
-    return render(request, "quarantine_case.html", title, here="quarantine", view=view, by=by)
+    return render(request, "quarantine_case.html", title, here="quarantine", view=view)
 
 
 async def _elsewhere(request: Request, serving: Serving, by: Sight, entry: int) -> Response:
@@ -122,7 +123,7 @@ async def _elsewhere(request: Request, serving: Serving, by: Sight, entry: int) 
     by.need(gone[0].pipeline)
     view = _gone(by, gone[0])
     title = f"Entry {entry}, discarded: {name_of(view.uri)}"
-    return render(request, "quarantine_gone.html", title, here="quarantine", view=view, by=by)
+    return render(request, "quarantine_gone.html", title, here="quarantine", view=view)
 
 
 def _seen(by: Sight, line: Line) -> Line:
@@ -136,7 +137,10 @@ def _gone(by: Sight, one: Discard) -> Discard:
 
 
 def _shown(by: Sight, x: Case) -> Case:
-    failures = [{**f, "error": by.text(x.pipeline, f["error"])} for f in x.failures]
+    failures = [
+        {**f, "at": datetime.fromisoformat(f["at"]), "error": by.text(x.pipeline, f["error"])}
+        for f in x.failures
+    ]
     return replace(
         x,
         uri=by.uri(x.pipeline, x.uri),

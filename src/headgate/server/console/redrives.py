@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.errors import UsageError
@@ -16,10 +16,10 @@ from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
 from .asked import pipelines, wanted
-from .page import render
+from .page import pages, render
 from .sight import sight
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 MANY = 50
 
 
@@ -46,7 +46,7 @@ async def redrives(request: Request) -> Response:
         found = await redrive.redrives(serving.db, limit=MANY)
     plans = [p for p in found if all(by.by.sees(name) for name in p.pipelines)]
     return render(
-        request, "redrives.html", "Redrives", here="quarantine", live=True, plans=plans, by=by
+        request, "redrives.html", "Redrives", here="quarantine", live=True, plans=plans
     )
 
 
@@ -132,4 +132,4 @@ async def one(request: Request, id: int) -> Response:
     view = View(found, HELD[held] if held else "")
     live = not view.has_ended or found.redrive.progress.live > 0
     title = f"Redrive {id}"
-    return render(request, "redrive.html", title, here="quarantine", live=live, view=view, by=by)
+    return render(request, "redrive.html", title, here="quarantine", live=live, view=view)

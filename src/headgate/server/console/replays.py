@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import Response
 
 from headgate.errors import UsageError
@@ -16,10 +16,10 @@ from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
 from .asked import pipelines
-from .page import render, with_query
+from .page import pages, render, with_query
 from .sight import Sight, sight
 
-router = APIRouter(include_in_schema=False)
+router = pages()
 MANY = 30
 # To count what became of more entries than this takes longer than a page may.
 FATES = 2_000
@@ -54,7 +54,7 @@ async def index(request: Request, before: int = 0) -> Response:
         older=with_query("/replays", before=found[-1].id) if more else "",
         newest="/replays" if before else "",
     )
-    return render(request, "replays.html", "Replays", here="replays", live=True, view=view, by=by)
+    return render(request, "replays.html", "Replays", here="replays", live=True, view=view)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ async def one(request: Request, id: int) -> Response:
     )
     title = f"Replay {id} of {found.pipeline}"
     live = found.state == "running"
-    return render(request, "replay.html", title, here="replays", live=live, view=view, by=by)
+    return render(request, "replay.html", title, here="replays", live=live, view=view)
 
 
 def _seen(by: Sight, pipeline: str, one: dict[str, Any]) -> dict[str, Any]:
