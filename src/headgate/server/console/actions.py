@@ -143,4 +143,3 @@ _SAID: dict[str, Callable[[Answer], tuple[str, str]]] = {
         f"/pipelines/{quote(a['pipeline'])}",
     ),
 }
-

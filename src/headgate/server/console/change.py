@@ -25,6 +25,7 @@ from headgate.server.problem import Refusal
 
 from .page import pages, render
 from .sight import Sight, sight
+from .words import name_of
 
 router = pages()
 VERSIONS = 12
@@ -168,8 +169,3 @@ def _moments(told: Facts) -> Iterator[Moment]:
     )
     steps = ", ".join(f"{step} {ms} ms" for step, ms in told.steps if ms is not None)
     yield Moment("Published", told.at, steps, "good")
-
-
-def name_of(uri: str) -> str:
-    """The last part of a uri: what people call it."""
-    return uri.rstrip("/").rpartition("/")[2] or uri

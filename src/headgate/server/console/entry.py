@@ -19,9 +19,9 @@ from headgate.model.facts import run_name
 from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
-from .change import name_of
 from .page import pages, render
 from .sight import Sight, sight
+from .words import name_of
 
 router = pages()
 FOUND = 50
@@ -84,7 +84,7 @@ async def find(request: Request, q: str = "") -> Response:
     found: list[EntryState] = []
     async with serving.readers, ledger():
         try:
-            found = await history.find(serving.db, q, limit=FOUND) if q.strip() else []
+            found = await history.find(serving.db, q, limit=FOUND, quick=True) if q.strip() else []
         except UsageError as error:
             refusal = f"{error}: {error.hint}"
     # What is found by its name is known by its name.

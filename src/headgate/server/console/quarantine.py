@@ -15,9 +15,9 @@ from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
 
 from .asked import pipelines, wanted
-from .change import name_of
 from .page import pages, render, with_query
 from .sight import Sight, sight
+from .words import name_of
 
 router = pages()
 MANY = 50

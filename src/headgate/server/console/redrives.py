@@ -9,7 +9,7 @@ from fastapi import Request
 from starlette.responses import Response
 
 from headgate.errors import UsageError
-from headgate.ledger import budget, history, redrive
+from headgate.ledger import budget, history, quarantined, redrive
 from headgate.ledger.redrive import Followed, Planned, Redrive, Wanted
 from headgate.model.redrive import HELD, Terms, per_second
 from headgate.server.doors import Serving, ledger
@@ -35,6 +35,8 @@ class Draft:
     slow: list[str]  # pipelines whose error budget is spent
     workers: int
     pipelines: list[str]
+    classes: list[str]
+    reasons: list[str]
 
 
 @router.get("/redrives")
@@ -45,9 +47,7 @@ async def redrives(request: Request) -> Response:
     async with serving.readers, ledger():
         found = await redrive.redrives(serving.db, limit=MANY)
     plans = [p for p in found if all(by.by.sees(name) for name in p.pipelines)]
-    return render(
-        request, "redrives.html", "Redrives", here="quarantine", live=True, plans=plans
-    )
+    return render(request, "redrives.html", "Redrives", here="quarantine", live=True, plans=plans)
 
 
 @router.get("/redrives/new")
@@ -60,6 +60,7 @@ async def new(request: Request) -> Response:
     planned, refusal, hint = None, "", ""
     async with serving.readers, ledger():
         known = await pipelines(serving.db, by)
+        groups = [g for g in await quarantined.summary(serving.db) if g.pipeline in known]
         try:
             planned = await redrive.preview(serving.db, of, _terms(said))
         except (UsageError, ValueError) as error:
@@ -70,7 +71,8 @@ async def new(request: Request) -> Response:
         planned, refusal = None, "some of these entries are of pipelines that are not yours"
         hint = "Choose a pipeline of yours."
     slow = sorted(spent & {name for name, _, _ in planned.counts} if planned else ())
-    view = Draft(of, said, planned, refusal, hint, slow, workers, known)
+    classes, reasons = sorted({g.classed for g in groups}), sorted({g.reason for g in groups})
+    view = Draft(of, said, planned, refusal, hint, slow, workers, known, classes, reasons)
     return render(
         request, "redrive_new.html", "Plan a redrive", here="quarantine", view=view, by=by
     )

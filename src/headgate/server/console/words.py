@@ -6,6 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
+
+from headgate.model.mask import printable
 
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KB", "MB", "GB", "TB")
@@ -98,6 +101,32 @@ def short(digest: str | None, length: int = 12) -> str:
     return "–" if digest is None else digest.removeprefix("sha256:")[:length]
 
 
+def name_of(uri: str) -> str:
+    """The last part of a uri: what people call it."""
+    return printable(unquote(uri.rstrip("/").rpartition("/")[2] or uri))
+
+
+def folder_of(uri: str) -> str:
+    """What comes before its name."""
+    before, slash, _ = uri.rstrip("/").rpartition("/")
+    return before + slash
+
+
 FILTERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (span, ago, moment, clock, iso, count, brief, many, share, size, short)
+    f.__name__: f
+    for f in (
+        span,
+        ago,
+        moment,
+        clock,
+        iso,
+        count,
+        brief,
+        many,
+        share,
+        size,
+        short,
+        name_of,
+        folder_of,
+    )
 }
