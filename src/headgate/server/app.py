@@ -15,6 +15,7 @@ from headgate.telemetry.log import get_logger
 
 from . import events, hooks, session
 from .access import BEARER, REFUSALS, needs, opened, undeclared
+from .actions import routes as actions
 from .console import routes as console
 from .console.errors import answer
 from .doors import Serving, ledger
@@ -46,7 +47,14 @@ def make_app(serving: Serving) -> FastAPI:
     app.add_exception_handler(Exception, _unforeseen)
     _add_looks(app, serving)
     # Flat, so that the guard finds each route where it will be found.
-    for router in (hooks.router, events.router, stac.router, session.router, *console.ROUTERS):
+    for router in (
+        hooks.router,
+        events.router,
+        stac.router,
+        session.router,
+        actions.router,
+        *console.ROUTERS,
+    ):
         app.router.routes.extend(router.routes)
     if silent := undeclared(app.router.routes):
         raise RuntimeError(f"{silent[0]} does not say who may use it: Depends(needs(…))")
