@@ -14,6 +14,7 @@ from fastapi import Request
 from starlette.responses import RedirectResponse, Response
 
 from headgate.errors import UsageError
+from headgate.server import cookie
 from headgate.server.actions import act, preview
 from headgate.server.doors import Serving
 from headgate.server.guard import FORM_BYTES
@@ -30,7 +31,7 @@ router = pages("operator")
 
 Fields = Mapping[str, list[str]]
 # Fields that are about the form, not about the action.
-_OURS = frozenset({"csrf_token", "next", "because", "dry_run"})
+_OURS = frozenset({cookie.FIELD, "next", "because", "dry_run"})
 _MANY = frozenset({"entries", "accept"})
 _TIMES = frozenset({"start", "end", "since"})
 
