@@ -70,6 +70,15 @@ def brief(number: float | None) -> str:
     return f"{number:,.0f}"
 
 
+def rate(per_second: float) -> str:
+    """`12/s`, `3.4/min`, `none`: in the unit in which it is a number one can see."""
+    if per_second >= 1:
+        return f"{per_second:,.1f}/s" if per_second < 10 else f"{per_second:,.0f}/s"
+    if per_second * 60 >= 0.1:
+        return f"{per_second * 60:.1f}/min"
+    return "none"
+
+
 def many(number: int, one: str, more: str = "") -> str:
     """`1 entry`, `2 entries`."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"
@@ -112,21 +121,7 @@ def folder_of(uri: str) -> str:
     return before + slash
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f
-    for f in (
-        span,
-        ago,
-        moment,
-        clock,
-        iso,
-        count,
-        brief,
-        many,
-        share,
-        size,
-        short,
-        name_of,
-        folder_of,
-    )
-}
+_SAID = (
+    span, ago, moment, clock, iso, count, brief, rate, many, share, size, short, name_of, folder_of,
+)  # fmt: skip
+FILTERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _SAID}
