@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -97,10 +96,10 @@ def show_(asked: Asked, *, which: str, as_json: bool) -> None:
 
     async def question(db: Database) -> tuple[Facts, list[Facts]]:
         from headgate.ledger import facts
-        from headgate.ledger.publication import Q
+        from headgate.ledger.publication import versions
 
         told = await _find(db, which)
-        entries = [r["entry"] for r in await db.fetch(Q.versions, told.entry, MANY)]
+        entries = await versions(db, told.entry, MANY)
         return told, (await facts.of_publications(db, entries))[::-1]
 
     told, versions = ask(asked.settings(), question)
@@ -360,9 +359,9 @@ def _show_delta(delta: Delta) -> None:
 
 
 def _show_rows(before: Version | None, after: Version | None) -> None:
-    old: Mapping[str, int] = before.rows if before else {}
-    new: Mapping[str, int] = after.rows if after else {}
-    rows = [(t, old.get(t, 0), new.get(t, 0)) for t in sorted({*old, *new})]
+    from headgate.model import delta
+
+    rows = [(r.table, r.before, r.now) for r in delta.rows(before, after)]
     if rows:
         show.out("", show.table(("rows of", "before", "after"), rows, right=("before", "after")))
 
