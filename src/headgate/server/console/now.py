@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 from fastapi import Request
 from starlette.responses import Response
 
-from headgate.ledger import flow, history
+from headgate.ledger import flow
 from headgate.ledger.flow import Point, SourceNow, StreamNow
+from headgate.ledger.worker import alive
 from headgate.model.flow import merged, quantile
 from headgate.model.role import Principal
 from headgate.server.doors import Serving, ledger
@@ -101,7 +102,7 @@ async def _look(serving: Serving) -> Now:
     async with serving.readers, ledger():
         standing = await flow.now(db)
         series = await flow.series(db, MINUTES)
-        workers: int = await db.fetchval(history.Q.workers_alive)
+        workers = await alive(db)
         window = serving.tuning.error_budget_seconds
         found = await wrong.look(db, standing, workers, datetime.now(UTC), window)
     named = {name for w in found for name in w.pipelines}
