@@ -5,7 +5,7 @@ the ledger of a live runtime.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -14,6 +14,9 @@ from tests.console.look import Eyes
 from tests.console.runtime import HEADER, IMAGE, SCRIPT, Runtime, csv_of
 from tests.pg.processes import eventually
 
+from headgate.model.role import Role
+
+SignIn = Callable[[Role], look.Session]
 BECAUSE = f"repaired & checked {SCRIPT}"
 
 
@@ -38,7 +41,7 @@ def status(runtime: Runtime, entry: int) -> str:
 
 def decided(runtime: Runtime, verb: str) -> list[tuple[str, str]]:
     """Who decided this, and why."""
-    return runtime.sql("SELECT actor, because FROM headgate.action WHERE verb = %s", verb)  # pyright: ignore[reportReturnType]: pairs
+    return runtime.sql("SELECT actor, because FROM headgate.action WHERE verb = %s", verb)
 
 
 def broken(runtime: Runtime, name: str) -> int:
@@ -167,9 +170,8 @@ def test_names_errors_and_payloads_are_text(eyes: Eyes) -> None:
 
 
 @pytest.fixture
-def viewer(runtime: Runtime, browser: Browser, signed_in: object) -> Iterator[Eyes]:
+def viewer(runtime: Runtime, browser: Browser, signed_in: SignIn) -> Iterator[Eyes]:
     """Somebody who may only look."""
-    assert callable(signed_in)
     with look.eyes(runtime, browser, signed_in("viewer")) as opened:
         yield opened
 
@@ -183,9 +185,8 @@ def test_who_may_not_decide_is_told_which_role_it_takes(viewer: Eyes) -> None:
         expect(page.locator("main")).to_contain_text(f"takes the role {role}")
 
 
-def test_reading_takes_no_script(runtime: Runtime, browser: Browser, signed_in: object) -> None:
+def test_reading_takes_no_script(runtime: Runtime, browser: Browser, signed_in: SignIn) -> None:
     """Without JavaScript every page is complete, and every form works."""
-    assert callable(signed_in)
     entry = broken(runtime, "plain.csv")
     context = browser.new_context(storage_state=signed_in("steward"), java_script_enabled=False)
     page = context.new_page()

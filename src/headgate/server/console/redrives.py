@@ -9,8 +9,9 @@ from fastapi import Request
 from starlette.responses import Response
 
 from headgate.errors import UsageError
-from headgate.ledger import budget, history, quarantined, redrive
+from headgate.ledger import budget, quarantined, redrive
 from headgate.ledger.redrive import Followed, Planned, Redrive, Wanted
+from headgate.ledger.worker import alive
 from headgate.model.redrive import HELD, Terms, per_second
 from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
@@ -66,7 +67,7 @@ async def new(request: Request) -> Response:
         except (UsageError, ValueError) as error:
             refusal, hint = f"{error}", getattr(error, "hint", "") or ""
         spent = {row["name"] for row in await serving.db.fetch(budget.Q.spent)}
-        workers: int = await serving.db.fetchval(history.Q.workers_alive)
+        workers = await alive(serving.db)
     if planned is not None and not all(by.by.sees(name) for name, _, _ in planned.counts):
         planned, refusal = None, "some of these entries are of pipelines that are not yours"
         hint = "Choose a pipeline of yours."
