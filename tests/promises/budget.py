@@ -130,12 +130,12 @@ async def test_the_quarantine_is_measured_by_pipeline_and_class(world: World):
     try:
         await exhausted(world, 3)
         await Sweeper(world.db, Tuning()).sweep()
-        assert heard["dead_letter_count", "p"] == 3
+        assert heard["dead_letter_count", "test"] == 3
         assert heard["headgate_quarantine_entries", "p", "exhausted"] == 3
         assert heard["headgate_quarantine_entries", "p", "schema"] == 0
         await world.release(1, 2, 3)
         await Sweeper(world.db, Tuning()).sweep()
-        assert heard["dead_letter_count", "p"] == 0
+        assert heard["dead_letter_count", "test"] == 0
         assert heard["headgate_quarantine_entries", "p", "exhausted"] == 0
     finally:
         stop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
@@ -349,7 +349,7 @@ async def test_a_replay_is_verified_in_the_background_and_published_by_stewards(
     """What this server has not loaded, or not as it is now, it does not run again."""
     file = Path(world.folder / "rain_api.py")
     file.write_text(PIPELINE.format(store=str(world.lake), mark=""))
-    (rain,) = load(str(file))
+    (rain,) = cast("list[hg.Pipeline]", load(str(file)))
     await world.receive(rain, change("a", "1"), change("b", "2"))
     await world.run(rain)
     app = await app_of(world.db, rain)

@@ -23,7 +23,7 @@ from . import watermark
 Q = queries.load(__file__)
 
 LINES = 20_000
-SAMPLES = 16
+SAMPLES = 500
 MINUTES_KEPT_HOURS = 72
 # Of a queue longer than this only so many are looked at one by one.
 LONG_QUEUE = 20_000

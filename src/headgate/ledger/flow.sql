@@ -101,26 +101,29 @@ LANGUAGE sql AS $$
 $$;
 
 -- function: flow_time
--- How long finalized and skipped entries took. Of each commit at most `samples` lines are looked at, evenly
--- spread, and each stands for those it was taken from. What a replay runs again was received long ago, and
--- what lay in quarantine waited for a person: both say nothing of how long the work takes.
+-- How long finalized and skipped entries took. Of the lines of these commits about `samples` are looked at,
+-- evenly spread, and each stands for those it was taken from; where there are fewer, all of them. What a
+-- replay runs again was received long ago, and what lay in quarantine waited for a person: both say nothing
+-- of how long the work takes.
 CREATE OR REPLACE FUNCTION headgate.flow_time(after bigint, upto bigint, samples int, bounds float8[]) RETURNS void
 LANGUAGE sql AS $$
-    WITH taken AS MATERIALIZED (
-        SELECT e.pipeline, c.at, s.step,
+    WITH page AS MATERIALIZED (
+        SELECT c.batch, c.n, c.at, sum(c.n) OVER (ORDER BY c.pos) - c.n AS before,
+               greatest(sum(c.n) OVER () / samples, 1) AS step
+        FROM headgate.commit c WHERE c.pos > after AND c.pos <= upto),
+    taken AS MATERIALIZED (
+        SELECT e.pipeline, c.at, c.step,
                width_bucket(extract(epoch FROM j.at - e.received_at)::float8, bounds) AS bucket
-        FROM headgate.commit c
-        CROSS JOIN LATERAL (SELECT (c.n + samples - 1) / samples AS step) s
-        CROSS JOIN LATERAL generate_series(1, c.n, s.step) AS g(n)
+        FROM page c
+        CROSS JOIN LATERAL generate_series(c.step - c.before % c.step, c.n, c.step) AS g(n)
         CROSS JOIN LATERAL (
             SELECT j.entry, j.at, j.fence FROM headgate.journal j
             WHERE j.batch = c.batch AND j.n = g.n AND j.outcome IN ('finalized', 'skipped') OFFSET 0) j
         CROSS JOIN LATERAL (
             SELECT e.pipeline, e.received_at FROM headgate.entry e
             WHERE e.id = j.entry AND e.replay IS NULL OFFSET 0) e
-        WHERE c.pos > after AND c.pos <= upto
-          AND (j.fence = 1 OR NOT EXISTS (
-              SELECT FROM headgate.journal o WHERE o.entry = j.entry AND o.outcome = 'quarantined')))
+        WHERE j.fence = 1 OR NOT EXISTS (
+            SELECT FROM headgate.journal o WHERE o.entry = j.entry AND o.outcome = 'quarantined'))
     INSERT INTO headgate.flow_latency AS f (at, minutes, pipeline, bucket, n)
     SELECT date_bin(make_interval(mins => w.minutes), t.at, '2000-01-01Z'), w.minutes, t.pipeline, t.bucket, sum(t.step)
     FROM taken t CROSS JOIN (VALUES (1), (60)) AS w(minutes)

@@ -17,6 +17,7 @@ from datetime import datetime
 import orjson
 
 from headgate.errors import SchemaError
+from headgate.model import trace
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
@@ -69,6 +70,7 @@ class Registered:
     partition: Callable[[Envelope], str] | None = None
     event_time: EventTime | None = None
     lookups: Mapping[str, Lookup] = field(default_factory=dict[str, Lookup])
+    several: bool = False  # it has several sources: entries say which one told them
 
     @property
     def holds(self) -> bool:
@@ -108,6 +110,7 @@ async def register(
     partition: Callable[[Envelope], str] | None = None,
     event_time: EventTime | None = None,
     streams: Sequence[str] = (),
+    several: bool = False,
 ) -> Registered:
     """Make a pipeline and its deployment known. Registering the same again changes nothing.
 
@@ -121,7 +124,7 @@ async def register(
         )
         if event_time is not None:
             await watermark.declare(link, pipeline, streams)
-        return Registered(pipeline, deployment, kept_in, partition, event_time)
+        return Registered(pipeline, deployment, kept_in, partition, event_time, several=several)
 
 
 async def receive(
@@ -248,6 +251,9 @@ async def _receive(
         order = {key: n for n, key in enumerate(first, 1)}
         ranks = [order[key] for key in keys]
     plain, early = (RECEIVE, RECEIVE_AHEAD) if timing is None else TIMED
+    span = _span(source, envelopes) if trace.tracing() else None
+    noticed = None if span is None else span.context.parent
+    queue = source if to.several else None
     row = await link.fetchrow(
         early if ahead else plain,
         to.pipeline,
@@ -261,7 +267,7 @@ async def _receive(
         column([e.kind == "removed" for e in told]),
         column([e.sequence for e in told]),
         None if subjects == uris else subjects,
-        [e.document() for e in told],
+        [e.document(noticed, queue) for e in told],
         column([e.data for e in told]),
         ranks,
         None if to.partition is None else [to.partition(e) for e in told],
@@ -269,6 +275,8 @@ async def _receive(
         *((link.raw.get_server_pid(),) if ahead else ()),
     )
     assert row is not None
+    if span is not None:
+        trace.end(span)
     known_keys = frozenset(k.hex() for k in row["known"] or ())
     conflicting = frozenset(k.hex() for k in row["conflicting"] or ())
     conflicts = len(conflicting)
@@ -280,3 +288,17 @@ async def _receive(
         known_keys, conflicting = known_keys | rest.known, conflicting | rest.conflicting
         conflicts += rest.conflicts
     return Receipt(len(envelopes), row["admitted"], known_keys, conflicting, conflicts, late)
+
+
+def _span(source: str, envelopes: Sequence[Envelope]) -> trace.Span:
+    """What is told now enters the queue. What came without a trace belongs to this one."""
+    parent, links = trace.current(), list[trace.Context]()
+    if parent is None:
+        parent, links = trace.brought(envelopes)
+    said: dict[str, trace.Attribute] = {
+        "messaging.system": "headgate",
+        "messaging.operation.name": "receive",
+        "messaging.destination.name": source,
+        "messaging.batch.message_count": len(envelopes),
+    }
+    return trace.begin(f"receive {source}", "producer", parent, said, links)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 import orjson
@@ -17,7 +18,6 @@ import orjson
 from headgate.errors import Fenced
 from headgate.model.operation import Left, Named
 from headgate.model.operation_facts import OperationFacts, OperationLine
-from headgate.model.signal import REWRITES, emit
 from headgate.pg import Database, Link, Record, driver, queries
 
 Q = queries.load(__file__)
@@ -361,7 +361,18 @@ async def listed(
 
 async def reset(db: Database, key: bytes, *, actor: str, because: str, forget: bool) -> str | None:
     """The next call runs again, who is at it is fenced out: the journal pointer, if it is known."""
-    pointer = await db.fetchval(Q.reset, key, actor, because, forget)
-    if pointer is not None:
-        emit(REWRITES)
-    return pointer
+    return await db.fetchval(Q.reset, key, actor, because, forget)
+
+
+async def decisions(db: Database) -> tuple[int, datetime]:
+    """The last decision of a person, and now: from where `rewritten` goes on."""
+    row = await db.fetchrow(Q.decisions)
+    assert row is not None
+    return row["last"], row["now"]
+
+
+async def rewritten(db: Database, after: int, since: datetime) -> list[Record]:
+    """How often which operations were reset since then."""
+    if not await db.fetchval(Q.reset_after, after):
+        return []
+    return await db.fetch(Q.rewritten, since)

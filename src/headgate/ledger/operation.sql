@@ -405,3 +405,19 @@ WHERE operation = $1 ORDER BY n
 
 -- name: ledger
 SELECT id FROM headgate.identity
+
+-- name: decisions
+SELECT coalesce(max(id), 0) AS last, clock_timestamp() AS now FROM headgate.action
+
+-- name: reset_after
+-- Has anybody reset an operation? The range is short: it is asked every few seconds.
+SELECT EXISTS (SELECT FROM headgate.action WHERE id > $1 AND verb = 'operation.reset')
+
+-- name: rewritten
+-- Which ones. It looks at the whole journal, and is asked only when somebody did.
+SELECT o.pipeline, o.task, o.dataset, o.operation, count(*) AS times,
+       bool_or(EXISTS (SELECT FROM headgate.operation_journal s
+                       WHERE s.operation = o.id AND (s.doc::json ->> 'sovereignty_event') = 'true')) AS sovereign
+FROM headgate.operation_journal j JOIN headgate.operation o ON o.id = j.operation
+WHERE j.event = 'reset' AND j.at >= $1
+GROUP BY o.pipeline, o.task, o.dataset, o.operation

@@ -182,3 +182,13 @@ async def totals(db: Database) -> dict[tuple[str, str], int]:
     # A gauge keeps its last value: where there is nothing it has to say so.
     every = {(r["pipeline"], classed): 0 for r in rows for classed in get_args(QuarantineClass)}
     return every | counted
+
+
+async def sources(db: Database) -> dict[str, list[str]]:
+    """Who has told each pipeline anything, by name."""
+    return {row["pipeline"]: row["sources"] for row in await db.fetch(Q.sources)}
+
+
+async def by_source(db: Database, pipeline: str) -> dict[str, int]:
+    """How many entries of a pipeline wait for a decision, by the source that told them."""
+    return {row["source"]: row["entries"] for row in await db.fetch(Q.by_source, pipeline)}

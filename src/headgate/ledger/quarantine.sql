@@ -120,3 +120,18 @@ GROUP BY 1, 2, 3 ORDER BY 1, 2, 3
 -- name: totals
 SELECT p.name AS pipeline, q.class, count(q.entry) AS entries
 FROM headgate.pipeline p LEFT JOIN headgate.quarantine q ON q.pipeline = p.id GROUP BY p.name, q.class
+
+-- name: sources
+-- Who has told each pipeline anything. The tally is small: a few rows for each source.
+SELECT p.name AS pipeline, array_agg(DISTINCT t.source ORDER BY t.source) AS sources
+FROM headgate.tally t JOIN headgate.pipeline p ON p.id = t.pipeline
+WHERE t.source NOT IN ('replay', 'revert') GROUP BY p.name
+
+-- name: by_source
+-- Entries of a pipeline that has several sources say which one told them (`Envelope.document`).
+SELECT coalesce(convert_from(e.envelope, 'UTF8')::json -> 'metadata' ->> 'queue', p.name) AS source,
+       count(*) AS entries
+FROM headgate.quarantine q
+JOIN headgate.pipeline p ON p.id = q.pipeline
+JOIN headgate.entry e ON e.id = q.entry
+WHERE p.name = $1 GROUP BY 1

@@ -354,3 +354,8 @@ async def stop(db: Database, id: int, *, because: str, actor: str = "") -> tuple
         reached(Point.BEFORE_RELEASE)
     reached(Point.AFTER_RELEASE)
     return None if row is None else (row["done"], row["inputs"])
+
+
+async def ends(db: Database) -> dict[tuple[str, str], int]:
+    """How many replays of each pipeline ended in which way."""
+    return {(row["pipeline"], row["outcome"]): row["replays"] for row in await db.fetch(Q.ends)}

@@ -215,3 +215,13 @@ ORDER BY d.registered_at DESC, d.id DESC LIMIT 1
 -- name: stop
 UPDATE headgate.replay SET state = 'stopped', ended_at = clock_timestamp()
 WHERE id = $1 AND state = 'running' RETURNING done, inputs
+
+-- name: ends
+-- How the replays of each pipeline ended. There are as many as people asked for.
+SELECT p.name AS pipeline,
+       CASE WHEN r.state <> 'done' THEN r.state WHEN r.mode = 'publish' THEN 'published'
+            WHEN coalesce((r.report ->> 'diverged')::int, 0) = 0
+                 AND jsonb_array_length(coalesce(r.report -> 'impure', '[]')) = 0 THEN 'same'
+            ELSE 'diverged' END AS outcome,
+       count(*) AS replays
+FROM headgate.replay r JOIN headgate.pipeline p ON p.id = r.pipeline GROUP BY 1, 2

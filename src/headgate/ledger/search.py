@@ -18,7 +18,7 @@ from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
 from headgate.pg import Database, Link, Record, queries
 
-from . import facts
+from . import facts, publication
 
 Q = queries.load(__file__)
 
@@ -147,6 +147,10 @@ class Look:
         row = await self._link.fetchrow(Q.older, head, number)
         told = [] if row is None else await self.facts([row["entry"]])
         return (told[0], row["successor"]) if row and told else None
+
+    async def versions(self, entry: int, most: int) -> list[int]:
+        """The publications that a uri had and has, the newest first, from one that may be seen."""
+        return [r["entry"] for r in await self._link.fetch(publication.Q.versions, entry, most)]
 
     async def publication(self, entry: int) -> Facts | None:
         """What an entry published, if this reader may see it."""

@@ -12,7 +12,8 @@ from urllib.parse import quote
 import orjson
 
 from .envelope import Envelope
-from .output import is_trace, output
+from .output import output
+from .trace import STATE, is_trace
 
 TYPES = {"created": "headgate.object.created.v1", "removed": "headgate.object.removed.v1"}
 CONTENT_TYPE = "application/cloudevents+json"
@@ -38,6 +39,8 @@ def to_cloudevent(envelope: Envelope) -> dict[str, object]:
         event["sequence"] = envelope.sequence
     if envelope.trace and is_trace(envelope.trace):
         event["traceparent"] = envelope.trace
+        if state := envelope.metadata.get(STATE):
+            event[STATE] = state
     return event
 
 

@@ -69,9 +69,15 @@ class Envelope(
         if not self.uri.isascii() and any("\ud800" <= c <= "\udfff" for c in self.uri):
             raise msgspec.ValidationError("Half a surrogate is no text - at `$.uri`")
 
-    def document(self) -> bytes:
-        """What the ledger stores beside its columns: JSON, without what goes without saying."""
-        return _encode(_Document(*_documented(self)))
+    def document(self, trace: str | None = None, queue: str | None = None) -> bytes:
+        """What the ledger stores beside its columns: JSON, without what goes without saying.
+
+        `trace` is where it was noticed, for one that came without; `queue` which source told it.
+        """
+        said = _documented(self)
+        if trace is not None or queue is not None:
+            said = _amended(said, trace, queue)
+        return _encode(_Document(*said))
 
     @classmethod
     def restore(
@@ -128,6 +134,20 @@ _AS_THEY_ARE = (datetime, bytes, bytearray)
 _Whole = _like_envelope("Envelope", frozenset())
 _Document = _like_envelope("Document", COLUMNS)
 _documented = attrgetter(*_Document.__struct_fields__)
+_TRACE, _METADATA = (_Document.__struct_fields__.index(name) for name in ("trace", "metadata"))
+# Under this name the metadata say which source told it, where a pipeline has several.
+QUEUE = "queue"
+
+
+def _amended(said: tuple[Any, ...], trace: str | None, queue: str | None) -> list[Any]:
+    amended = list(said)
+    if trace is not None and amended[_TRACE] is None:
+        amended[_TRACE] = trace
+    if queue is not None:
+        amended[_METADATA] = {QUEUE: queue, **amended[_METADATA]}
+    return amended
+
+
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Document).decode
 # msgspec learns what a struct is like when it is first used, and two threads that are the first at

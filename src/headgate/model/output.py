@@ -6,27 +6,19 @@ and the occurrence. They are written for readers who should not have to know how
 
 from __future__ import annotations
 
-import re
-
 import msgspec
 import orjson
 
 from .envelope import Envelope
 from .identity import change_key
+from .trace import read
 from .uri import split_uri
-
-_TRACE = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}").fullmatch
-
-
-def is_trace(text: str) -> bool:
-    """Is it a W3C trace context, as in the header `traceparent`?"""
-    return _TRACE(text) is not None
 
 
 def trace_id(envelope: Envelope) -> str | None:
     """The trace an envelope belongs to, also when its sender told nothing but the id."""
-    if envelope.trace and (found := _TRACE(envelope.trace)):
-        return found[1]
+    if found := read(envelope.trace):
+        return found.trace_id
     told = envelope.metadata.get("trace_id")
     return told if isinstance(told, str) else None
 

@@ -127,7 +127,8 @@ class Noticed:
     """What a polled source noticed. The ledger decides by compare-and-swap whether it is new.
 
     `expected` is the generation the detector had compared with (0: never seen). `data` are the
-    object's bytes where the source has them at hand; otherwise they are fetched.
+    object's bytes where the source has them at hand; otherwise they are fetched. `trace` is the
+    `traceparent` that the source told with it.
     """
 
     uri: str
@@ -141,6 +142,7 @@ class Noticed:
     clock: Clock = "object"
     item: str | None = None
     data: bytes | None = None
+    trace: str | None = None
 
     def after(self, before: Known | None) -> Noticed:
         """The same, compared with what is known. A version that is back is another change than

@@ -96,6 +96,7 @@ def cloudevent_schema() -> dict[str, Any]:
             "datacontenttype": {"const": "application/json"},
             "sequence": text,
             "traceparent": text,
+            "tracestate": text,
             "data": {"$ref": CHANGE.rpartition("/")[2]},
         },
         "required": ["specversion", "id", "source", "type", "subject", "time", "data"],

@@ -22,6 +22,13 @@ class Signal:
     help: str
     labels: tuple[str, ...] = ()
 
+    @property
+    def dotted(self) -> str:
+        """Its name by OTLP: `kfm.…` has dots and no suffix there, the others are called as here."""
+        if not self.name.startswith("kfm_"):
+            return self.name
+        return "kfm." + self.name.removeprefix("kfm_").removesuffix("_total")
+
 
 RECEIVED = Signal(
     "messages_received_total", "counter", "Deliveries taken in, new or not.", ("queue",)
@@ -68,7 +75,9 @@ CHECKS = Signal(
 RETRIES = Signal(
     "retry_attempts_total", "counter", "Attempts that will be tried again.", ("reason",)
 )
-DEAD = Signal("dead_letter_count", "gauge", "Entries in quarantine.", ("queue",))
+DEAD = Signal(
+    "dead_letter_count", "gauge", "Entries in quarantine, by the source that told them.", ("queue",)
+)
 ASIDE = Signal(
     "headgate_quarantine_entries",
     "gauge",
@@ -77,6 +86,18 @@ ASIDE = Signal(
 )
 SETTLED = Signal(
     "headgate_settled_total", "counter", "Attempts by how they ended.", ("pipeline", "outcome")
+)
+PROMOTED = Signal(
+    "headgate_promotions_total",
+    "counter",
+    "Publications, by whether the SHA-256 of their bytes is known.",
+    ("pipeline", "sha256"),
+)
+REPLAYED = Signal(
+    "headgate_replays",
+    "gauge",
+    "Replays, by how they ended: same, diverged, published, stopped, running.",
+    ("pipeline", "outcome"),
 )
 FENCED = Signal(
     "headgate_fenced_total",
@@ -146,7 +167,8 @@ LOCK_FAILURES = Signal(
 REWRITES = Signal(
     "kfm_lineage_rewrite_ops_total",
     "counter",
-    "Operations reset by a person, so that their lineage is written anew.",
+    "Operations reset by a person since `up` began, so that their lineage is written anew.",
+    _OPERATION,
 )
 OPERATIONS = Signal(
     "headgate_operations_total",
@@ -166,11 +188,30 @@ STARVED = Signal(
     "Callers that waited while many others of the same dataset were served.",
     ("dataset_id",),
 )
+CPU_SECONDS = Signal(
+    "headgate_cpu_seconds_total", "counter", "Processor time that runs took.", ("pipeline",)
+)
+ENERGY = Signal(
+    "headgate_energy_joules_total", "counter", "Energy that runs took, estimated.", ("pipeline",)
+)
+CARBON = Signal(
+    "headgate_carbon_grams_total",
+    "counter",
+    "Carbon dioxide that runs stand for, estimated, in grams of CO2e.",
+    ("pipeline",),
+)
+DROPPED = Signal(
+    "headgate_telemetry_dropped_total",
+    "counter",
+    "Spans and metric exports given up because the collector was slow or away.",
+    ("kind",),
+)
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, LATE, WATERMARK, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS,
-    RETRIES, DEAD, ASIDE, SETTLED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG, OUTAGE, COLLECTED,
-    COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG, REPLAYS, IDEM_HITS, IDEM_MISSES, RETRY_EVENTS,
-    LOCK_FAILURES, REWRITES, OPERATIONS, OPERATION_SECONDS, STARVED,
+    RETRIES, DEAD, ASIDE, SETTLED, PROMOTED, REPLAYED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG,
+    OUTAGE, COLLECTED, COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG, REPLAYS, IDEM_HITS,
+    IDEM_MISSES, RETRY_EVENTS, LOCK_FAILURES, REWRITES, OPERATIONS, OPERATION_SECONDS, STARVED,
+    CPU_SECONDS, ENERGY, CARBON, DROPPED,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

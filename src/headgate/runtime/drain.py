@@ -26,7 +26,7 @@ from headgate.telemetry.log import get_logger
 from headgate.transports import open_wire
 
 from .hand import Hand
-from .intake import Quiet, count, is_the_records, sort, unfit
+from .intake import Quiet, carry, count, is_the_records, noted, sort, telling, unfit
 from .tuning import Tuning
 
 Told = Sequence[Envelope | Refused]
@@ -176,10 +176,11 @@ class Drain:
 
     async def _take_in(self, batch: Sequence[Delivery]) -> None:
         """Everything these messages tell, in one transaction; then they are acknowledged."""
-        now = datetime.now(UTC)
+        now, began = datetime.now(UTC), noted()
         told = [read(self._source, delivery, now) for delivery in batch]
         if records := [record for one in told for record in one]:
-            await self._keep(records, now)
+            with telling(f"drain {self._source.name}", "consumer", records, began):
+                await self._keep(records, now)
         if self._source.ack == "admitted":
             self._hand.ack(batch)
             return
@@ -324,7 +325,7 @@ async def opened(queue: str, complain: Callable[[HeadgateError], None]) -> Wire:
 def read(source: Wired, delivery: Delivery, now: datetime) -> Told:
     """What a message tells. A source of somebody's own may break its promise not to raise."""
     try:
-        return source.read(delivery, now)
+        return carry(source.read(delivery, now), delivery.attributes)
     except Exception as error:
         return [Refused("unreadable", "", f"{type(error).__name__}: {error}", delivery.body)]
 

@@ -22,7 +22,7 @@ from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.telemetry.log import get_logger
 
-from .intake import Quiet, asked_to_wait, count, is_the_records, sort, unfit
+from .intake import Quiet, asked_to_wait, count, is_the_records, sort, telling, unfit
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 60.0
@@ -70,6 +70,10 @@ class Follower:
                 told()
 
     async def _admit(self, expected: str | None, advance: Advance) -> bool:
+        with telling(f"follow {self._source.name}", "consumer", advance.told):
+            return await self._take_in(expected, advance)
+
+    async def _take_in(self, expected: str | None, advance: Advance) -> bool:
         source = self._source
         envelopes, aside = sort(advance.told, source.name, source.provider, datetime.now(UTC))
         to = (self._db, self._to, source.name, expected, advance.checkpoint)

@@ -7,7 +7,9 @@ is kept once however often it comes, and costs none of its neighbours.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+import time
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,7 +18,7 @@ from msgspec import MsgspecError
 from headgate.errors import LedgerUnavailable, SchemaError, Unavailable
 from headgate.ledger import inbox
 from headgate.ledger.aside import Aside
-from headgate.model import mask
+from headgate.model import mask, trace
 from headgate.model.envelope import REFUSED, Envelope, Provider, Refused
 from headgate.model.signal import CONFLICT, DUPLICATE, LATE, OUTAGE, RECEIVED, emit
 from headgate.model.verdict import Quarantine
@@ -47,6 +49,38 @@ def sort(
         else:
             aside.append(_stand_in(one, source, provider, received_at))
     return envelopes, aside
+
+
+@contextmanager
+def telling(
+    name: str, kind: trace.Kind, told: Iterable[Envelope | Refused], began: int = 0
+) -> Generator[None]:
+    """A span of what a source told, around its way into the ledger.
+
+    It belongs to the sender's trace, if all of it has one; else it begins one, and links to theirs.
+    """
+    if not trace.tracing():
+        yield
+        return
+    parent, links = trace.brought(told)
+    with trace.during(name, kind, {}, parent, links) as span:
+        if span is not None and began:
+            span.began = began
+        yield
+
+
+def carry(
+    records: Sequence[Envelope | Refused], attributes: Mapping[str, str]
+) -> Sequence[Envelope | Refused]:
+    """What a message told, with the trace context that came beside it."""
+    if (context := trace.told(attributes)) is None:
+        return records
+    return [r if isinstance(r, Refused) else trace.carried(r, context) for r in records]
+
+
+def noted() -> int:
+    """Now, for a span that begins before it is known to what trace it belongs; 0: nobody asks."""
+    return time.time_ns() if trace.tracing() else 0
 
 
 def asked_to_wait(error: Exception) -> float | None:

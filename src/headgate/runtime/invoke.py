@@ -162,7 +162,7 @@ class _Admitting:
 
     def _read(self, delivery: Delivery) -> Sequence[Envelope | Refused] | None:
         try:
-            records = self._source.read(delivery, self._now)
+            records = intake.carry(self._source.read(delivery, self._now), delivery.attributes)
         except Exception:
             return None
         self._done.silent += not records

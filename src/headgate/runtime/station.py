@@ -59,6 +59,7 @@ async def register(db: Database, pipeline: Pipeline) -> Registered:
         partition=pipeline.partition_of,
         event_time=pipeline.event_time,
         streams=pipeline.streams,
+        several=len(pipeline.sources) > 1,
     )
     return replace(at, lookups=found) if found else at
 

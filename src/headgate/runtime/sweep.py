@@ -17,22 +17,12 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import (
-    action_key,
-    anchor,
-    budget,
-    flow,
-    gate,
-    pace,
-    quarantine,
-    redrive,
-    watermark,
-)
+from headgate.ledger import action_key, anchor, budget, flow, pace, quarantine, redrive
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
-from headgate.model.signal import ASIDE, BACKLOG, DEAD, OUTAGE, WATERMARK, emit
+from headgate.model.signal import OUTAGE, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
@@ -40,6 +30,7 @@ from headgate.telemetry.log import get_logger
 
 from . import release
 from .collect import Collector
+from .gauges import Gauges
 from .incident import Hook
 from .tuning import Tuning
 
@@ -64,6 +55,7 @@ class Sweeper:
         self._stores: dict[str, Store] = {}
         self._collector = Collector(db, tuning, self._store)
         self._hook = Hook(tuning.incident_hook, tuning.incident_seconds, tuning.env)
+        self._gauges = Gauges(db)
         self._anchor_at = 0.0
         self._collect_at = 0.0
 
@@ -105,7 +97,7 @@ class Sweeper:
             await self.anchor()
         await self._budgets()
         await release.release_late(self._db)
-        await self._gauges()
+        await self._gauges.show()
         await self._hook.tell(self._db)
 
     async def _collect(self) -> None:
@@ -170,22 +162,6 @@ class Sweeper:
         for uri in await anchor.stores(self._db):
             with _logged(uri):
                 await asyncio.to_thread(self._store(uri).sweep, self._tuning.grace_seconds)
-
-    async def _gauges(self) -> None:
-        rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
-        aside = await quarantine.totals(self._db)
-        for (pipeline, classed), entries in aside.items():
-            emit(ASIDE, entries, pipeline=pipeline, classed=classed)
-        for pipeline in {pipeline for pipeline, _ in aside}:
-            emit(DEAD, sum(n for of, n in aside.items() if of[0] == pipeline), queue=pipeline)
-            # A gauge keeps its last value: a pipeline with nothing to do has to say so.
-            row = rows.get(pipeline, gate.Resting(pipeline, 0, 0, 0, 0, None))
-            emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")
-            emit(BACKLOG, row.leased, pipeline=pipeline, status="leased")
-            emit(BACKLOG, row.soon + row.later, pipeline=pipeline, status="waiting")
-        for stream in await watermark.streams(self._db):
-            if stream.watermark is not None:
-                emit(WATERMARK, stream.watermark.timestamp(), stream=stream.name)
 
     def _store(self, uri: str) -> Store:
         if uri not in self._stores:

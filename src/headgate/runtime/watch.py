@@ -14,7 +14,8 @@ from time import perf_counter
 from headgate.errors import Unavailable, UsageError
 from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
-from headgate.model.ports import Noticed, Polled
+from headgate.model import trace
+from headgate.model.ports import Noticed, Polled, Scan
 from headgate.model.signal import SCAN_SECONDS, emit
 from headgate.model.verdict import describe
 from headgate.pg import Database
@@ -55,10 +56,17 @@ class Watcher:
 
     async def look(self) -> int:
         """Compare once and admit what changed; how many entries are new."""
-        began = perf_counter()
-        known = await inbox.known(self._db, self._to.pipeline, self._source.name)
-        scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
-        emit(SCAN_SECONDS, perf_counter() - began, source=self._source.name)
+        name = self._source.name
+        with trace.during(f"scan {name}", "client", {"headgate.source": name}) as span:
+            began = perf_counter()
+            known = await inbox.known(self._db, self._to.pipeline, name)
+            scan = await asyncio.to_thread(self._source.scan, known, datetime.now(UTC))
+            emit(SCAN_SECONDS, perf_counter() - began, source=name)
+            if span is not None:
+                span.wanted = bool(scan.changes)
+            return await self._take_in(scan)
+
+    async def _take_in(self, scan: Scan) -> int:
         self._refused &= {change.uri for change in scan.changes}
         again = [change for change in scan.changes if change.uri in self._refused]
         fresh = [change for change in scan.changes if change.uri not in self._refused]

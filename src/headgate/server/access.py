@@ -154,6 +154,13 @@ async def who(request: Request) -> Principal | None:
         return await tokens.holder(serving.db, held, ("session",))
 
 
+def is_browser(request: Request) -> bool:
+    """Is it a person who looks, and no program with a token?"""
+    return "text/html" in request.headers.get("accept", "") and (
+        "authorization" not in request.headers
+    )
+
+
 async def _by_bearer(request: Request, given: list[str]) -> Principal:
     kind, _, token = (given[0] if len(given) == 1 else "").partition(" ")
     if kind.lower() != "bearer" or not token:

@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from headgate._version import __version__
@@ -16,9 +16,11 @@ from headgate.telemetry.log import get_logger
 from . import events, hooks, session
 from .access import BEARER, REFUSALS, needs, opened, undeclared
 from .actions import routes as actions
+from .console import routes as console
+from .console.errors import answer
 from .doors import Serving, ledger
 from .guard import Guard
-from .problem import Problem, Refusal, documented, refused
+from .problem import Problem, Refusal, documented
 from .stac import routes as stac
 from .stac.browsers import Browsers
 from .stac.pages import OPENAPI
@@ -39,13 +41,20 @@ def make_app(serving: Serving) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.serving = serving
-    app.add_exception_handler(Refusal, refused)
+    app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(Exception, _unforeseen)
     _add_looks(app, serving)
     # Flat, so that the guard finds each route where it will be found.
-    for router in (hooks.router, events.router, stac.router, session.router, actions.router):
+    for router in (
+        hooks.router,
+        events.router,
+        stac.router,
+        session.router,
+        actions.router,
+        *console.ROUTERS,
+    ):
         app.router.routes.extend(router.routes)
     if silent := undeclared(app.router.routes):
         raise RuntimeError(f"{silent[0]} does not say who may use it: Depends(needs(…))")
@@ -123,18 +132,24 @@ def description(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _no_route(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Response:
+    """A page for people, a problem document for programs."""
+    assert isinstance(error, Refusal)
+    return answer(request, error)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reason = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
-    return Refusal(reason, headers=error.headers).response()
+    return await _refused(request, Refusal(reason, headers=error.headers))
 
 
-async def _not_understood(request: Request, error: Exception) -> JSONResponse:
+async def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     where = ".".join(str(part) for part in error.errors()[0]["loc"])
-    return Refusal("bad_request", f"{where}: {error.errors()[0]['msg']}").response()
+    return await _refused(request, Refusal("bad_request", f"{where}: {error.errors()[0]['msg']}"))
 
 
-async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+async def _unforeseen(request: Request, error: Exception) -> Response:
     log.error("a request failed", path=request.url.path, why=f"{type(error).__name__}: {error}")
-    return Refusal("internal").response()
+    return await _refused(request, Refusal("internal"))

@@ -56,6 +56,7 @@ class ServingChild(Child):
                     origins=_listed(tuning.serve_origins),
                     hosts=ours(tuning.serve_url, [tuning.serve_host, *_listed(tuning.serve_hosts)]),
                     local=tuning.local,
+                    tuning=tuning,
                 )
                 log.info("serving", url=address(listening), hooks=sorted(serving.hooks))
                 if not is_loopback(tuning.serve_host):

@@ -20,6 +20,7 @@ from headgate.model.signal import OUTAGE, REQUESTS, emit
 from headgate.pg import Database
 from headgate.runtime import station
 from headgate.runtime.load import file_of
+from headgate.runtime.tuning import Tuning
 from headgate.sources.webhook import Webhook
 from headgate.stores import Local, open_store
 from headgate.telemetry.log import get_logger
@@ -84,6 +85,7 @@ class Serving:
     origins: tuple[str, ...] = ()
     hosts: frozenset[str] = frozenset()
     local: Local = field(default_factory=Local)
+    tuning: Tuning = field(default_factory=Tuning)
     readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
     downloads: int = 0
     loaded: dict[str, Loaded] = field(default_factory=dict[str, Loaded])
@@ -148,6 +150,7 @@ async def open_doors(
     origins: Sequence[str] = (),
     hosts: Collection[str] = (),
     local: Local | None = None,
+    tuning: Tuning | None = None,
 ) -> Serving:
     """Make the pipelines known and learn which calls are for them. Raises `UsageError`."""
     station.check_sources(pipelines)
@@ -162,6 +165,7 @@ async def open_doors(
         origins=tuple(origins),
         hosts=frozenset(hosts),
         local=local or Local(),
+        tuning=tuning or Tuning(),
     )
     serving.loaded = {pipeline.name: Loaded.of(pipeline) for pipeline in pipelines}
     for pipeline in pipelines:

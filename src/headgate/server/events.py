@@ -19,7 +19,7 @@ from headgate.ledger import inbox
 from headgate.model.call import Call, Unproven
 from headgate.model.parse import Parsed
 from headgate.model.signal import REQUESTS, emit
-from headgate.runtime.intake import count, sort
+from headgate.runtime.intake import count, sort, telling
 from headgate.sources.push import Push
 from headgate.telemetry.log import get_logger
 
@@ -164,7 +164,8 @@ async def _admit(
     admitted = conflicts = 0
     if ours:
         async with ledger():
-            receipt = await inbox.receive(serving.db, door.to, source.name, envelopes, aside)
+            with telling(f"POST /events/{source.door}", "server", ours):
+                receipt = await inbox.receive(serving.db, door.to, source.name, envelopes, aside)
         count(source.name, receipt)
         admitted, conflicts = receipt.admitted, receipt.conflicts
     emit(REQUESTS, door=source.door, verdict="admitted" if admitted else "known")

@@ -21,7 +21,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from headgate.model.role import Principal
 
 from . import cookie, names
-from .access import SAFE, Need, Needs, Opened, need_of, who
+from .access import SAFE, Need, Needs, Opened, is_browser, need_of, who
+from .console import errors
 from .limits import read_body
 from .problem import Refusal
 
@@ -137,18 +138,11 @@ def _again(body: bytes, receive: Receive) -> Receive:
 
 
 def _refusal(request: Request, refusal: Refusal) -> Response:
-    """A problem document; to a browser that shows pages, the page to sign in."""
+    """A problem document; to a browser that shows pages, a page, or the one to sign in."""
     if refusal.reason == "token_needed" and is_browser(request) and request.method == "GET":
         where = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(where, safe='')}", 303)
-    return refusal.response()
-
-
-def is_browser(request: Request) -> bool:
-    """Is it a person who looks, and no program with a token?"""
-    return "text/html" in request.headers.get("accept", "") and (
-        "authorization" not in request.headers
-    )
+    return errors.answer(request, refusal)
 
 
 def _with_headers(send: Send) -> Send:

@@ -21,7 +21,7 @@ from headgate.model.envelope import Envelope, Refused
 from headgate.model.identity import change_key
 from headgate.model.role import Principal
 from headgate.model.signal import REQUESTS, emit
-from headgate.runtime.intake import count, sort
+from headgate.runtime.intake import count, sort, telling
 from headgate.sources.webhook import Webhook
 
 from .access import BEARER, REFUSALS, by_sight, needs, opened
@@ -199,9 +199,10 @@ async def _admit(
     }
     try:
         async with ledger():
-            first, receipt = await requests.admit(
-                serving.db, door.to, believed, source.name, envelope, answer, cites=cites
-            )
+            with telling(f"POST /hooks/{door.pipeline.name}", "server", [envelope]):
+                first, receipt = await requests.admit(
+                    serving.db, door.to, believed, source.name, envelope, answer, cites=cites
+                )
     except NotCitable as error:
         raise Refusal(error.why) from error
     if first is not None:

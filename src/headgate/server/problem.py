@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -162,12 +161,6 @@ class Refusal(Exception):
 def unproven(error: Unproven) -> Refusal:
     """The answer to a call that nobody vouches for."""
     return Refusal(error.reason, str(error), hint=error.hint)
-
-
-async def refused(_: Request, error: Exception) -> JSONResponse:
-    """FastAPI's handler for `Refusal`."""
-    assert isinstance(error, Refusal)
-    return error.response()
 
 
 def documented(*reasons: str) -> dict[int | str, dict[str, Any]]:

@@ -7,7 +7,6 @@ paste it; the session then ends with the token.
 
 from __future__ import annotations
 
-import html
 import re
 from typing import Annotated, Any
 from urllib.parse import parse_qs
@@ -20,9 +19,10 @@ from headgate.model.role import Principal
 from headgate.telemetry.log import get_logger
 
 from . import cookie, names
-from .access import REFUSALS, needs, opened
+from .access import REFUSALS, is_browser, needs, opened
+from .console.page import render
 from .doors import Serving, ledger
-from .guard import FORM, FORM_BYTES, is_browser
+from .guard import FORM, FORM_BYTES
 from .limits import read_body
 from .problem import Refusal, documented
 
@@ -59,11 +59,12 @@ _FORM: dict[str, Any] = {
     responses=documented("host_unknown", "bad_request"),
 )
 async def login(
+    request: Request,
     next: Annotated[str, Query(description="Where to go then: a path.")] = "/",
     ticket: Annotated[str, Query(description="As `headgate console` prints it.")] = "",
 ) -> Response:
     """A form that takes a token. With a ticket, one button."""
-    return page(next=path_of(next), ticket=ticket)
+    return page(request, next=path_of(next), ticket=ticket)
 
 
 @router.post(
@@ -96,7 +97,7 @@ async def sign_in(request: Request) -> Response:
         refusal = Refusal("token_needed", "this token is unknown, used, revoked, or has ended")
         if not is_browser(request):
             raise refusal
-        return page(next=where, said=f"{refusal.detail}.", status=401)
+        return page(request, next=where, said=f"{refusal.detail}.", status=401)
     session, by = opening
     log.info("signed in", name=by.name, role=by.role)
     response = RedirectResponse(where, 303)
@@ -131,21 +132,10 @@ def path_of(said: str) -> str:
     return said if _PATH.fullmatch(said) else "/"
 
 
-def page(*, next: str = "/", ticket: str = "", said: str = "", status: int = 200) -> HTMLResponse:
+def page(
+    request: Request, *, next: str = "/", ticket: str = "", said: str = "", status: int = 200
+) -> HTMLResponse:
     """The page to sign in."""
-    field = (
-        f'<input type="hidden" name="token" value="{html.escape(ticket)}">'
-        if ticket
-        else '<p><label for="token">Token</label> <input id="token" name="token" type="password"'
-        ' autocomplete="off" required></p>'
-    )
-    problem = f'<p role="alert">{html.escape(said)}</p>' if said else ""
-    return HTMLResponse(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Sign in · Headgate'
-        '</title><meta name="viewport" content="width=device-width"></head><body><main>'
-        f'<h1>Sign in</h1>{problem}<form method="post" action="/login">{field}'
-        f'<input type="hidden" name="next" value="{html.escape(next)}">'
-        "<button>Sign in</button></form>"
-        "<p>A link to sign in: <code>headgate console</code></p></main></body></html>",
-        status,
+    return render(
+        request, "login.html", "Sign in", status=status, next=next, ticket=ticket, said=said
     )

@@ -1,13 +1,16 @@
 """Reading `text/event-stream`: lines that end in any of three ways, cut at any byte.
 
 Follows the rules of the HTML standard, with two limits of our own: an event larger than
-`most_bytes` is told as too large instead of being gathered, and so is a line.
+`most_bytes` is told as too large instead of being gathered, and so is a line. The trace context of
+an event is in its fields `traceparent` and `tracestate`, or in its data where that is a CloudEvent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+
+from headgate.model.trace import Context, of_json, told
 
 _BOM = b"\xef\xbb\xbf"
 # How much of an event that is too large is kept, to say what it was.
@@ -23,6 +26,7 @@ class Event:
     kind: str = "message"
     id: str | None = None
     too_large: bool = False
+    trace: Context | None = None
 
 
 @dataclass(slots=True)
@@ -32,6 +36,7 @@ class _Gathering:
     kind: str = ""
     id: str | None = None
     too_large: bool = False
+    trace: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class EventParser:
@@ -105,6 +110,9 @@ class EventParser:
                 self._now.kind = value.decode("utf-8", "replace").replace("\0", "\ufffd")
             case b"id" if b"\0" not in value:
                 self._now.id = value.decode("utf-8", "replace")
+            case b"traceparent" | b"tracestate":
+                # Fields of our own: a reader that does not know them passes them over.
+                self._now.trace[name.decode()] = value.decode("utf-8", "replace")
             case b"retry" if value.isdigit():
                 self.retry_seconds = int(value[:12]) / 1000
             case _:
@@ -127,7 +135,8 @@ class EventParser:
         if not now.lines:
             # An id alone moves the place to go on from; there is nothing to tell.
             return Event(b"", "", now.id) if now.id is not None else None
-        return Event(b"\n".join(now.lines), now.kind or "message", now.id)
+        data = b"\n".join(now.lines)
+        return Event(data, now.kind or "message", now.id, trace=told(now.trace) or of_json(data))
 
 
 def _line_end(data: bytes, at: int) -> int:

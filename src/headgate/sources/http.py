@@ -225,6 +225,7 @@ class Http:
             size=size,
             content_type=kind or None,
             clock="object" if modified else "received",  # the server did not say when
+            trace=answer.headers.get("traceparent"),
         )
 
     def _missing(

@@ -7,6 +7,7 @@ from datetime import datetime
 
 from headgate.model.envelope import NUMBERED, Detector, Envelope, Provider, ordinal
 from headgate.model.ports import Noticed
+from headgate.model.trace import read
 
 
 def numbered(
@@ -48,6 +49,7 @@ def numbered(
         generation=generation,
         item=change.item,
         metadata={} if manifest is None else {"manifest": manifest},
+        trace=change.trace if read(change.trace) is not None else None,
         data=change.data,
     )
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, cast
 
 from headgate.errors import PipelineError
+from headgate.model import trace
 from headgate.model.call import Call, Unproven, Vouched, Web
 from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, Provider, Refused
@@ -192,13 +193,20 @@ class Push:
     def told(self, call: Call) -> Parsed:
         """What the call says, also where that is a question to us. Never raises."""
         provider = "sns" if self.door == "sns" else self.door
-        return parse(
+        headers = dict(call.headers)
+        parsed = parse(
             call.body,
             received_at=call.received_at,
             provider=provider,
-            headers=dict(call.headers),
+            headers=headers,
             limit_bytes=max(1, len(call.body)),
         )
+        if (context := trace.told(headers)) is not None:
+            parsed.records[:] = [
+                one if isinstance(one, Refused) else trace.carried(one, context)
+                for one in parsed.records
+            ]
+        return parsed
 
     def read(self, call: Call, vouched: Vouched) -> Sequence[Envelope | Refused]:
         """The changes that are ours: of our buckets, or with their bytes inside."""

@@ -29,6 +29,7 @@ from headgate.model.duration import seconds
 from headgate.model.envelope import Envelope, Provider, Refused
 from headgate.model.ports import Advance
 from headgate.model.secret import Secret, reveal
+from headgate.model.trace import carried
 from headgate.net.http import Answer, Client, Limits, need_aiohttp, shown
 
 from .address import LONGEST_URI, check_headers, check_url
@@ -195,7 +196,7 @@ class ServerSentEvents:
             said = f"an event of {shown(self.url)} has more than {self._most_bytes:,} bytes"
             raw = event.data + f"\n… cut; event {event_id}".encode()
             return Refused("event_too_large", "data", said, raw)
-        return Envelope(
+        envelope = Envelope(
             event_id=event_id if len(event_id) <= 1024 else _digest(event_id),
             source=f"sse:{event.kind}"[:1024],
             provider="http",
@@ -209,6 +210,7 @@ class ServerSentEvents:
             metadata={"event": event.kind},
             data=event.data,
         )
+        return carried(envelope, event.trace)
 
     def _uri_of(self, event: Event, event_id: str) -> str:
         def written(id: str) -> str:

@@ -20,6 +20,7 @@ from headgate.model.envelope import Envelope, Provider, Refused
 from headgate.model.parse import strict
 from headgate.model.parse.result import where
 from headgate.model.secret import Secret
+from headgate.model.trace import carried, told
 from headgate.net import signatures
 
 Scheme = Literal["standard", "github"]
@@ -29,7 +30,6 @@ _KEY_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
 _PLACE = re.compile(r"\{([^{}]*)\}")
 _FIELD = re.compile(r"[^.{}\s]+(\.[^.{}\s]+)*")
 _MEDIA_TYPE = re.compile(r"[\w.+-]{1,100}/[\w.+-]{1,100}(; ?charset=[\w-]{1,40})?", re.ASCII)
-_TRACE = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 
 
 class Webhook:
@@ -123,22 +123,23 @@ class Webhook:
         if len(uri) > LONGEST_URI:
             text = f"the uri has more than {LONGEST_URI} characters"
             return [Refused("uri_too_long", "$", text, call.body)]
-        trace = dict(call.headers).get("traceparent", "")
         return [
-            Envelope(
-                event_id=request,
-                source=f"webhook:{vouched.scheme}",
-                provider="webhook",
-                detector="webhook",
-                uri=uri,
-                size=len(call.body),
-                content_type=kind if _MEDIA_TYPE.fullmatch(kind) else None,
-                event_time=vouched.sent_at or call.received_at,
-                clock="producer" if vouched.sent_at else "received",
-                received_at=call.received_at,
-                trace=trace if _TRACE.fullmatch(trace) else None,
-                metadata={"scheme": vouched.scheme, "key_id": vouched.key_id},
-                data=call.body,
+            carried(
+                Envelope(
+                    event_id=request,
+                    source=f"webhook:{vouched.scheme}",
+                    provider="webhook",
+                    detector="webhook",
+                    uri=uri,
+                    size=len(call.body),
+                    content_type=kind if _MEDIA_TYPE.fullmatch(kind) else None,
+                    event_time=vouched.sent_at or call.received_at,
+                    clock="producer" if vouched.sent_at else "received",
+                    received_at=call.received_at,
+                    metadata={"scheme": vouched.scheme, "key_id": vouched.key_id},
+                    data=call.body,
+                ),
+                told(dict(call.headers)),
             )
         ]
 

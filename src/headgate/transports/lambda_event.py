@@ -66,7 +66,11 @@ def _records(records: list[Event]) -> Batch:
 
 
 def _message(record: Event) -> Delivery:
-    attributes = {str(k): str(v) for k, v in record.get("attributes", {}).items()}
+    said = cast("Mapping[str, Event]", record.get("messageAttributes", {}))
+    attributes = {
+        name: str(one["stringValue"]) for name, one in said.items() if "stringValue" in one
+    }
+    attributes |= {str(k): str(v) for k, v in record.get("attributes", {}).items()}
     sent = attributes.get("SentTimestamp", "")
     return Delivery(
         id=str(record["messageId"]),

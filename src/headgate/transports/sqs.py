@@ -36,7 +36,12 @@ CONNECTIONS = 50
 ACK_TRIES = 4
 FIRST_PAUSE_SECONDS = 0.1
 DEFAULT_HIDDEN_SECONDS = 30.0
-_STANDARD = ["ApproximateReceiveCount", "SentTimestamp", "DeadLetterQueueSourceArn"]
+_STANDARD = [
+    "ApproximateReceiveCount",
+    "AWSTraceHeader",
+    "DeadLetterQueueSourceArn",
+    "SentTimestamp",
+]
 _FIFO = [*_STANDARD, "MessageGroupId", "SequenceNumber", "MessageDeduplicationId"]
 _COUNTS = (
     "ApproximateNumberOfMessages",

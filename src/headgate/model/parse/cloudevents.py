@@ -18,7 +18,7 @@ import orjson
 from msgspec import UNSET, UnsetType
 
 from ..envelope import Envelope, ordinal
-from ..output import is_trace
+from ..trace import Context, read
 from ..uri import quoted
 from .result import Bad, Path
 from .shape import Text, Time, fitting, shaped, timely, unbase64
@@ -41,6 +41,7 @@ class _Event(msgspec.Struct):
     sequence: str | int | None = None
     sequencetype: str | None = None
     traceparent: str | None = None
+    tracestate: str | None = None
     partitionkey: str | None = None
 
 
@@ -118,7 +119,7 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
     for name in ("subject", "dataschema", "source"):
         if value := getattr(told, name):
             metadata[name] = value
-    if told.traceparent and not is_trace(told.traceparent):
+    if told.traceparent and trace(told) is None:
         metadata["traceparent"] = told.traceparent
     return Envelope(
         event_id=told.id,
@@ -133,15 +134,14 @@ def envelope(event: CloudEvent, received_at: datetime, path: Path) -> Envelope:
         received_at=received_at,
         sequence=_sequence(told, path),
         partition=told.partitionkey,
-        trace=trace(told),
         metadata=metadata,
         data=event.content,
     )
 
 
-def trace(told: _Event) -> str | None:
+def trace(told: _Event) -> Context | None:
     """The trace context of the distributed tracing extension."""
-    return told.traceparent if told.traceparent and is_trace(told.traceparent) else None
+    return read(told.traceparent, told.tracestate)
 
 
 def _sequence(told: _Event, path: Path) -> str | None:

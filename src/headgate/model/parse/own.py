@@ -16,7 +16,7 @@ import msgspec
 
 from ..envelope import Detector, Envelope, Provider
 from ..identity import change_key
-from ..output import is_trace
+from ..trace import is_trace
 from ..uri import PROVIDERS, SCHEMES, blob_uri, normal_uri, object_uri, split_uri
 from .etag import etag
 from .result import Bad, Path

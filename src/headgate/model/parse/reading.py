@@ -10,6 +10,7 @@ import msgspec
 import orjson
 
 from ..envelope import Envelope, Refused
+from ..trace import Context, carried, told
 from . import azure, cloudevents, eventbridge, gcs, ordinary, own, s3, sns
 from .result import Bad, Ignored, Parsed, Path, where
 from .shape import bad, unbase64
@@ -65,7 +66,7 @@ class Reading:
         self.provider = provider
         self.limit_bytes = limit_bytes
         self.out = Parsed()
-        self._trace: str | None = None
+        self._trace: Context | None = None
 
     def document(self, raw: bytes, path: Path = (), inside: bool = False) -> None:
         """Read these bytes, which stand at `path` of the document that came."""
@@ -207,7 +208,8 @@ class Reading:
                 if message.data:
                     where_data = (*path, "data")
                     data = self._loaded(unbase64(message.data, where_data), where_data)
-                self._keep(gcs.from_message(message, data, self.received_at, path))
+                made = gcs.from_message(message, data, self.received_at, path)
+                self._keep(carried(made, told(message.attributes)))
             case "eventgrid":
                 if value["eventType"] == azure.VALIDATION:
                     self.out.handshake = azure.handshake(value["data"], (*path, "data"))
@@ -258,7 +260,7 @@ class Reading:
             made = [own.envelope(cast("dict[str, Any]", value), at, here)]
         else:
             made = [cloudevents.envelope(event, at, path)]
-        self._keep(*(_traced(e, trace) for e in made))
+        self._keep(*(carried(e, trace) for e in made))
 
     # What becomes of it
 
@@ -270,7 +272,7 @@ class Reading:
         return read.value
 
     def _keep(self, *envelopes: Envelope) -> None:
-        self.out.records += [_traced(e, self._trace) for e in envelopes]
+        self.out.records += [carried(e, self._trace) for e in envelopes]
 
     def _refuse(self, problem: Problem, path: Path) -> None:
         said = where((*path, *problem.path))
@@ -286,9 +288,3 @@ def _unknown_shape(shape: str | None, path: Path, provider: str | None) -> Bad:
     if provider is not None:
         text += f", and {provider} was expected"
     return Bad("unknown_shape", path, text)
-
-
-def _traced(envelope: Envelope, trace: str | None) -> Envelope:
-    if trace is None or envelope.trace is not None:
-        return envelope
-    return msgspec.structs.replace(envelope, trace=trace)

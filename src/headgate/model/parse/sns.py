@@ -5,11 +5,12 @@ Whether a message is from SNS at all is decided by its signature, by whoever rec
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 import msgspec
 
-from ..output import is_trace
+from ..trace import Context, told
 from .result import Bad, Confirmation, Path
 from .shape import Text, shaped
 
@@ -23,11 +24,19 @@ class Notification(msgspec.Struct):
     MessageAttributes: dict[str, Any] | None = None
 
     @property
-    def trace(self) -> str | None:
+    def trace(self) -> Context | None:
         """The trace context, when the publisher attached it."""
-        told = (self.MessageAttributes or {}).get("traceparent")
-        value = told.get("Value") if isinstance(told, dict) else None  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
-        return value if isinstance(value, str) and is_trace(value) else None
+        attached = (self.MessageAttributes or {}).items()
+        said = {name: cast("Mapping[str, Any]", one) for name, one in attached if _is_mapping(one)}
+        return told({name: one["Value"] for name, one in said.items() if _is_text(one)})
+
+
+def _is_mapping(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_text(attribute: Mapping[str, Any]) -> bool:
+    return isinstance(attribute.get("Value"), str)
 
 
 class _Question(msgspec.Struct):
