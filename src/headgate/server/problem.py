@@ -21,6 +21,12 @@ PROBLEMS: Mapping[str, Kind] = {
     "unknown_request": Kind(404, "No such request", "This id was never used here."),
     "unknown_collection": Kind(404, "No such collection", "See /stac/collections."),
     "unknown_item": Kind(404, "No such item", "Search for it: /stac/search?ids=…"),
+    "unknown_change": Kind(404, "No such change", "Follow the feed: /v1/changes."),
+    "cursor_ahead": Kind(
+        409,
+        "The feed has not come to this cursor",
+        "It is of another ledger, or of one that was restored since: begin again without it.",
+    ),
     "unknown_asset": Kind(404, "No such file", "Follow the links of the item's assets."),
     "asset_gone": Kind(
         410, "These bytes are no longer kept", "Read the item again: it may have another version."
