@@ -334,6 +334,31 @@ class Settings:
         matching(r"([\w.:\[\]-]+(\s*,\s*[\w.:\[\]-]+)*)?", "host names, separated by commas"),
         shown="none",
     )
+    oidc_issuer: str = setting(
+        "",
+        "The issuer whose tokens are believed, as in `https://login.example/realms/main`. It is "
+        "asked for its keys.",
+        matching(r"(https?://[^\s?#]+)?", "an http:// or https:// address"),
+        shown="nobody",
+    )
+    oidc_audience: str = setting(
+        "",
+        "What a token of `oidc_issuer` must be made for.",
+        matching(r"[!-~]{0,200}", "what its `aud` says, without blanks"),
+        shown="none",
+    )
+    oidc_role_claim: str = setting(
+        "roles",
+        "The claim of a token that `oidc_roles` is about: a text or a list of texts. Dots lead "
+        "inside, as in `realm_access.roles`.",
+        matching(r"[\w:/-]+(\.[\w:/-]+)*", "the name of a claim"),
+    )
+    oidc_roles: str = setting(
+        "",
+        "Which role a word of that claim has here, as in `data-team=operator, sre=admin`.",
+        matching(r"([^=,\0]+=[^=,\0]+(,[^=,\0]+=[^=,\0]+)*)?", "word=role, separated by commas"),
+        shown="none",
+    )
     crash_at: str = setting(
         "",
         "Kill a worker when it reaches this point of the path, the n-th time.",
