@@ -12,6 +12,7 @@ from tests.world import World, change
 
 import headgate as hg
 from headgate.ledger import flow, history, quarantine, reset
+from headgate.ledger.entries import entries
 from headgate.model.flow import BOUNDS
 from headgate.pg import Database
 from headgate.runtime.sweep import Sweeper
@@ -49,12 +50,12 @@ async def live(world: World, p: hg.Pipeline) -> None:
     await world.receive(p, *(change(f"bad{n}", f"bad{n}") for n in range(4)))
     await world.receive(p, change("slow", "slow"), change("0", "0", minute=-5))
     await world.work(p)
-    bad = [e.entry for e in await history.entries(world.db, status="quarantined")]
+    bad = [e.entry for e in (await entries(world.db, status="quarantined")).entries]
     await quarantine.discard(world.db, bad[:2], because="junk")
     await quarantine.undiscard(world.db, bad[:1], because="not junk")
     await quarantine.release(world.db, bad[2:3], because="try again")
     await world.work(p)
-    for entry in await history.entries(world.db, status="skipped"):
+    for entry in (await entries(world.db, status="skipped")).entries:
         await reset.reset(world.db, entry.entry, because="look again")
     await world.work(p)
 
