@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
+import pytest
+from msgspec import structs
 from tests.world import World, change
 
 import headgate as hg
-from headgate.ledger import flow, history, quarantine, reset
+from headgate.ledger import flow, history, quarantine, reset, slo
 from headgate.ledger.entries import entries
 from headgate.model.flow import BOUNDS
+from headgate.model.slo import Targets
 from headgate.pg import Database
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
@@ -40,6 +43,10 @@ def picky(world: World) -> hg.Pipeline:
         return {"copy": obj.read()}
 
     return p
+
+
+def _now(told: hg.Envelope) -> hg.Envelope:
+    return structs.replace(told, received_at=datetime.now(UTC))
 
 
 async def live(world: World, p: hg.Pipeline) -> None:
@@ -211,3 +218,43 @@ async def test_minutes_go_and_hours_stay(world: World) -> None:
     for table in ("flow", "flow_latency", "flow_delivery"):
         left = await world.db.fetch(f"SELECT DISTINCT minutes FROM headgate.{table}")
         assert [r["minutes"] for r in left] == [60], table
+
+
+async def test_a_promise_that_is_not_kept_shows_in_its_budget(world: World) -> None:
+    """A quarter is refused and everything is told twice: those budgets are spent, others not."""
+    p = picky(world)
+    told = [change(f"{n}", f"{'bad' if n % 4 == 0 else 'good'} {n}") for n in range(40)]
+    await world.receive(p, *told)
+    await world.receive(p, *told)
+    await world.work(p)
+    await flow.roll_up(world.db)
+    found = {s.slo: s for s in await slo.standing(world.db)}
+    assert list(found) == ["duplicates", "double_applies", "latency", "dead_letters"]
+    assert (found["duplicates"].total, found["duplicates"].bad) == (80, 40)
+    assert (found["dead_letters"].total, found["dead_letters"].bad) == (40, 10)
+    assert found["dead_letters"].budget_left == pytest.approx(1 - 10 / 0.4)
+    assert found["dead_letters"].burn["1h"] == pytest.approx(25)
+    assert (found["double_applies"].state, found["double_applies"].total) == ("ok", 30)
+    # Test changes say that they were received long ago.
+    assert (found["latency"].bad, found["latency"].state) == (30, "spent")
+    lenient = Targets(duplicates=0.6, dead_letters=0.3)
+    kept = {s.slo: s.state for s in await slo.standing(world.db, lenient)}
+    assert (kept["duplicates"], kept["dead_letters"]) == ("ok", "ok")
+
+
+async def test_what_lay_in_quarantine_or_is_run_again_is_not_called_slow(world: World) -> None:
+    """A person took their time, not the work: latency counts what ran by itself."""
+    p = picky(world)
+    fresh = _now(change("bad", "bad"))
+    await world.receive(p, fresh)
+    await world.work(p)
+    (aside,) = await history.entries(world.db, status="quarantined")
+    q = world.pipeline()  # the same, and not picky any more
+    await quarantine.release(world.db, [aside.entry], because="repaired")
+    await world.receive(q, _now(change("good", "good")))
+    await world.work(q)
+    await flow.roll_up(world.db)
+    (took,) = await slo.took(world.db)
+    assert took.seconds[0.99] < 60
+    taken = "SELECT sum(n)::int FROM headgate.flow_latency WHERE minutes = 60"
+    assert await world.db.fetchval(taken) == 1

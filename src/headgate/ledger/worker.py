@@ -47,6 +47,11 @@ async def register(db: Database, name: str, lease_seconds: float) -> int:
     return await db.fetchval(Q.register, name, here(), os.getpid(), lease_seconds)
 
 
+async def alive(db: Database | Link) -> int:
+    """How many workers hold a lease."""
+    return await db.fetchval(Q.alive)
+
+
 async def bury_dead_here(db: Database, spare: Collection[int] = ()) -> list[int]:
     """Free the work of workers of this host whose process is gone: no need to wait for a lease.
 

@@ -17,7 +17,7 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, flow, pace, quarantine, redrive
+from headgate.ledger import action_key, anchor, budget, flow, pace, quarantine, redrive
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -32,6 +32,7 @@ from . import release
 from .collect import Collector
 from .gauges import Gauges
 from .incident import Hook
+from .objectives import Objectives
 from .tuning import Tuning
 
 log = get_logger("headgate.sweep")
@@ -55,6 +56,7 @@ class Sweeper:
         self._stores: dict[str, Store] = {}
         self._collector = Collector(db, tuning, self._store)
         self._hook = Hook(tuning.incident_hook, tuning.incident_seconds, tuning.env)
+        self._objectives = Objectives(db, tuning.targets)
         self._gauges = Gauges(db)
         self._anchor_at = 0.0
         self._collect_at = 0.0
@@ -98,6 +100,7 @@ class Sweeper:
         await self._budgets()
         await release.release_late(self._db)
         await self._gauges.show()
+        await self._objectives.show()
         await self._hook.tell(self._db)
 
     async def _collect(self) -> None:
@@ -109,6 +112,7 @@ class Sweeper:
             await pace.forget(self._db)
             await quarantine.forget_discarded(self._db, self._tuning.retention_days)
             await flow.forget(self._db)
+            await action_key.forget(self._db)
         elif not self._collector.found:
             return
         await self._collector.round()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headgate.model.slo import Targets
 from headgate.stores import Local
 
 
@@ -36,9 +37,20 @@ class Tuning:
     backlog_max: int = 100_000
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0
+    slo_duplicates: float = 0.01
+    slo_latency_seconds: float = 300.0
+    slo_latency_share: float = 0.95
+    slo_dead_letters: float = 0.01
+    slo_window_seconds: float = 2_592_000.0
     incident_hook: str = ""
     incident_seconds: float = 900.0
     env: str = ""
+    otlp_endpoint: str = ""
+    trace_share: float = 1.0
+    energy: bool = False
+    energy_core_watts: float = 5.0
+    energy_overhead: float = 1.3
+    energy_grid_grams: float = 450.0
     egress_allow: str = ""
     cache_folder: str = "~/.cache/headgate"
     cache_bytes: int = 10 << 30
@@ -47,3 +59,14 @@ class Tuning:
     def local(self) -> Local:
         """Where stores in a cloud keep copies on this machine."""
         return Local(self.cache_folder, self.cache_bytes)
+
+    @property
+    def targets(self) -> Targets:
+        """What is promised about the work."""
+        return Targets(
+            self.slo_duplicates,
+            self.slo_latency_seconds,
+            self.slo_latency_share,
+            self.slo_dead_letters,
+            self.slo_window_seconds,
+        )

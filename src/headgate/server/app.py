@@ -15,6 +15,7 @@ from headgate.telemetry.log import get_logger
 
 from . import events, hooks, live, session
 from .access import BEARER, REFUSALS, needs, opened, undeclared
+from .actions import routes as actions
 from .api import routes as api
 from .console import routes as console
 from .console.errors import answer
@@ -51,8 +52,8 @@ def make_app(serving: Serving) -> FastAPI:
     app.add_exception_handler(Exception, _unforeseen)
     _add_looks(app, serving)
     # Flat, so that the guard finds each route where it will be found.
-    looks = (stac.router, session.router, live.router, *api.ROUTERS, *console.ROUTERS)
-    for router in (hooks.router, events.router, *looks):
+    doors = (hooks.router, events.router, session.router, actions.router)
+    for router in (*doors, stac.router, live.router, *api.ROUTERS, *console.ROUTERS):
         app.router.routes.extend(router.routes)
     if silent := undeclared(app.router.routes):
         raise RuntimeError(f"{silent[0]} does not say who may use it: Depends(needs(…))")
