@@ -248,7 +248,7 @@ async def test_what_lay_in_quarantine_or_is_run_again_is_not_called_slow(world: 
     fresh = _now(change("bad", "bad"))
     await world.receive(p, fresh)
     await world.work(p)
-    (aside,) = await history.entries(world.db, status="quarantined")
+    (aside,) = (await entries(world.db, status="quarantined")).entries
     q = world.pipeline()  # the same, and not picky any more
     await quarantine.release(world.db, [aside.entry], because="repaired")
     await world.receive(q, _now(change("good", "good")))
