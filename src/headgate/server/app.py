@@ -17,6 +17,7 @@ from . import events, hooks, live, session, tokens
 from .access import BEARER, REFUSALS, needs, opened, undeclared
 from .actions import routes as actions
 from .api import routes as api
+from .api.shapes import with_restricted
 from .console import routes as console
 from .console.errors import answer
 from .doors import Serving, ledger
@@ -121,6 +122,7 @@ def description(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         components: dict[str, Any] = made.setdefault("components", {}).setdefault("schemas", {})
+        with_restricted(components)
         components["Problem"] = Problem.model_json_schema()
         for unused in ("HTTPValidationError", "ValidationError"):
             components.pop(unused, None)
