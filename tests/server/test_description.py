@@ -25,7 +25,9 @@ from headgate.server.app import description
 from headgate.server.limits import Buckets
 from headgate.server.problem import PROBLEMS, Refusal
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "http.md"
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference"
+PAGE = REFERENCE / "http.md"
+PAGES = (PAGE, REFERENCE / "api.md")
 
 
 def test_the_table_of_problems_is_the_one_of_the_code() -> None:
@@ -34,9 +36,10 @@ def test_the_table_of_problems_is_the_one_of_the_code() -> None:
     assert sorted(listed) == sorted((name, str(kind.status)) for name, kind in PROBLEMS.items())
 
 
-def test_every_route_is_on_the_page(house: House) -> None:
-    """And the page names no other."""
-    said = set(re.findall(r"^### `(\w+) (/\S+)`", PAGE.read_text(), re.MULTILINE))
+def test_every_route_is_on_a_page(house: House) -> None:
+    """And no page names another."""
+    text = "\n".join(page.read_text() for page in PAGES)
+    said = set(re.findall(r"^### `(\w+) (/\S+)`", text, re.MULTILINE))
     routes = {
         (method.upper(), path)
         for path, methods in description(house.app)["paths"].items()

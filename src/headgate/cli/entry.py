@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from headgate.ledger.history import EntryState, Life, Statement
+    from headgate.ledger.reset import How
     from headgate.pg import Database
 
 STATUSES = ("received", "claimed", "waiting", "quarantined", "finalized", "skipped", "rolled_back")
@@ -123,13 +124,6 @@ def explain(asked: Asked, *, which: str, as_json: bool) -> None:
 
 entry.add_command(explain)
 
-_MEANS = {
-    "retry": "its attempts begin anew, and it is due now",
-    "ask again": "the gates are asked again; they may answer the same",
-    "run again": "its change runs again, from the bytes that were kept, and what comes of it takes"
-    " the place of what readers see now; calls to the outside are made again",
-}
-
 
 @entry.command()
 @click.argument("which", metavar="ENTRY|KEY|URI")
@@ -152,7 +146,7 @@ def reset(asked: Asked, *, which: str, because: str | None, dry_run: bool, as_js
     if not dry_run and not (because or "").strip():
         raise click.UsageError("--because is missing: say why")
 
-    async def question(db: Database) -> tuple[int, str, int | None]:
+    async def question(db: Database) -> tuple[int, How, int | None]:
         from headgate.ledger import reset as ledger
 
         found = (await find(db, which)).entry
@@ -165,7 +159,9 @@ def reset(asked: Asked, *, which: str, because: str | None, dry_run: bool, as_js
     if as_json:
         show.as_json({"entry": found, "how": how, "runs": runs, "dry_run": dry_run})
         return
-    click.echo(f"entry {found}: {_MEANS[how]}")
+    from headgate.ledger.reset import MEANS
+
+    click.echo(f"entry {found}: {MEANS[how]}")
     if runs is None:
         show.note("Nothing was changed.")
     else:

@@ -15,8 +15,11 @@ from typing import Any
 import orjson
 
 from headgate.errors import EffectRefused, Retryable
+from headgate.model import doing, trace
 from headgate.model.frozen import origin, seed_of
 from headgate.model.lookup import Lookup
+from headgate.model.mask import mask_uri
+from headgate.model.output import trace_id
 from headgate.model.verdict import describe
 from headgate.pg import Database
 
@@ -116,6 +119,7 @@ class RunNow:
     is_async = False
     at_work = AtWork()
     seeded = False  # a handler asked for its seed: the journal says which it was
+    span: trace.Context | None = None  # a handler asked for its trace: it is a span of its own
     _in_apply = False
     _undo: list[tuple[str, str, Callable[..., Any]]] | None = None
 
@@ -159,6 +163,28 @@ class RunNow:
     @property
     def now(self) -> datetime:
         return origin(self._claim.envelope())[1]
+
+    @property
+    def trace(self) -> str | None:
+        if not trace.tracing():
+            return self._claim.envelope().trace
+        if self.span is None:
+            self.span = trace.child(trace.of_document(self._claim.document))
+        return self.span.parent
+
+    def said(self) -> dict[str, object]:
+        """Which attempt this is, in the fields of a log line (`model/doing.py`)."""
+        envelope = self._claim.envelope()
+        told: dict[str, object] = {
+            "pipeline": self.pipeline,
+            "run": self.id,
+            "entry": self.entry,
+            "key": self.key,
+            "uri": mask_uri(self._claim.uri),
+            "message_id": envelope.event_id,
+        }
+        found = self.span.trace_id if self.span is not None else trace_id(envelope)
+        return told if found is None else {**told, "trace_id": found}
 
     def lookup(self, name: str) -> Lookup:
         """A declared file (`hg.Run.lookup`)."""
@@ -242,8 +268,10 @@ class RunNow:
         """From here to `leave_apply`, foreign calls are refused."""
         self._in_apply = True
         self.at_work.begin(self._claim.id)
+        doing.begin(self)
 
     def leave_apply(self) -> None:
+        doing.begin(None)
         self.at_work.end()
         self._in_apply = False
 

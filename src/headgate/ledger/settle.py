@@ -22,7 +22,16 @@ from time import perf_counter
 from headgate.errors import LedgerUnavailable
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.signal import BATCH, CHECKS, COMMIT_SECONDS, FENCED, RETRIES, SETTLED, emit
+from headgate.model.signal import (
+    BATCH,
+    CHECKS,
+    COMMIT_SECONDS,
+    FENCED,
+    PROMOTED,
+    RETRIES,
+    SETTLED,
+    emit,
+)
 from headgate.model.step import ApplyStep
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database, Link, driver
@@ -297,6 +306,8 @@ class Settler:
         ended = [s.verdict for s in batch if not s.lost]
         for kind, n in Counter(map(type, ended)).items():
             emit(SETTLED, n, pipeline=self._name, outcome=kind.__name__.lower())
+            if kind is Finalized:
+                self._report_digests(batch, n)
         for reason, n in Counter(v.reason for v in ended if isinstance(v, Retry)).items():
             emit(RETRIES, n, reason=reason)
         if len(ended) < len(batch):
@@ -305,6 +316,16 @@ class Settler:
         said = Counter(one for outcomes in checks for one in outcomes.counted)
         for (check, outcome), n in said.items():
             emit(CHECKS, n, pipeline=self._name, check=check, outcome=outcome)
+
+    def _report_digests(self, batch: list[Attempt], finalized: int) -> None:
+        """How many of them have the SHA-256 of their bytes, as all that were fetched do."""
+        bare = 0
+        if None in [s.content for s in batch]:
+            made = (s.publication for s in batch if isinstance(s.verdict, Finalized) and not s.lost)
+            bare = sum(p is None or not p.content for p in made)
+        emit(PROMOTED, finalized - bare, pipeline=self._name, hashed="true")
+        if bare:
+            emit(PROMOTED, bare, pipeline=self._name, hashed="false")
 
 
 def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:

@@ -125,7 +125,7 @@ class Run(Protocol):
     """One attempt at one entry.
 
     `seed` and `now` are frozen: a retry and a replay get the same. `now` is when the change was
-    received.
+    received. `trace` is a `traceparent` to hand on to others, if there is a trace.
     """
 
     id: str
@@ -137,6 +137,7 @@ class Run(Protocol):
     params: Mapping[str, Any]
     seed: int
     now: datetime
+    trace: str | None
 
     def lookup(self, name: str) -> Lookup:
         """A file that the pipeline declares (`lookups=`), as it was when the worker started."""

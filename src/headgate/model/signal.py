@@ -90,8 +90,8 @@ SETTLED = Signal(
 PROMOTED = Signal(
     "headgate_promotions_total",
     "counter",
-    "Publications, by whether the SHA-256 of their bytes is known.",
-    ("pipeline", "sha256"),
+    "Publications, by whether the SHA-256 of their bytes is kept (`hashed`).",
+    ("pipeline", "hashed"),
 )
 REPLAYED = Signal(
     "headgate_replays",

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import NoReturn, cast
 
 from headgate.errors import HeadgateError, LedgerUnavailable, UsageError
-from headgate.model import crash
+from headgate.model import crash, trace
 from headgate.model.entry import Point
 from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Pushed
@@ -24,6 +24,7 @@ from headgate.model.signal import listen
 from headgate.net.guard import Guard, install
 from headgate.telemetry.log import Format, configure, get_logger
 from headgate.telemetry.relay import Collector
+from headgate.telemetry.spans import Gathered
 
 from . import station
 from .hear import Listener, listeners
@@ -47,6 +48,7 @@ class Child:
         self.job = job
         self.stopping = asyncio.Event()
         self._collector = Collector()
+        self._spans = Gathered()
 
     async def main(self) -> int:
         loop = asyncio.get_running_loop()
@@ -54,6 +56,8 @@ class Child:
         loop.add_signal_handler(signal.SIGINT, lambda: None)  # the supervisor decides
         loop.add_reader(self.job.life, self._supervisor_is_gone)
         stop_listening = listen(self._collector.hear)
+        if self.job.tuning.otlp_endpoint:
+            trace.export_to(self._spans.hear, self.job.tuning.trace_share)
         telling = asyncio.create_task(self._tell_signals())
         try:
             pipelines = [p for target in self.job.targets for p in load(target)]
@@ -182,6 +186,8 @@ class Child:
             self._flush_signals()
 
     def _flush_signals(self) -> None:
+        for line in self._spans.drain():
+            self._say(Message(spans=line.decode()))
         if (line := self._collector.drain()) is not None:
             self._say(Message(signals=line.decode()))
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 
 from headgate.ledger.attempt import Attempt
+from headgate.model import doing
 
 from .marker import Marker
 
@@ -26,6 +27,7 @@ class Crew:
     def __init__(self, size: int, marker: Marker, first_slot: int, prepare: Prepare) -> None:
         self.ready = asyncio.Event()
         self.seconds_per_entry = 0.0
+        self.metered = False  # what each handler takes of the processor is asked for
         self._loop = asyncio.get_running_loop()
         self._prepare = prepare
         self._marker = marker
@@ -77,13 +79,18 @@ class Crew:
             self._todo.put(None)
 
     def _run(self, slot: int) -> None:
+        here = doing.enter(doing.Doing())
         while (attempt := self._todo.get()) is not None:
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.thread_time() if self.metered else 0.0
             self._marker.begin(slot, attempt.claim.id)
+            here.run = attempt.run
             try:
                 self._prepare(attempt)
             except BaseException as error:  # a thread that dies would take its entry with it
                 attempt.give_up(error)
+            here.run = None
+            if self.metered:
+                attempt.cpu_seconds = time.thread_time() - busy
             self._marker.end(slot)
             self.learn(time.perf_counter() - began)
             self._done.append(attempt)

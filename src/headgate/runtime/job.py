@@ -79,6 +79,7 @@ class Message:
     failing: str | None = None
     lag: str | None = None
     signals: str | None = None
+    spans: str | None = None
     pipelines: list[dict[str, Any]] | None = None
     fatal: dict[str, str] | None = None
 

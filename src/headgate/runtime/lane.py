@@ -16,14 +16,17 @@ from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate, pace
 from headgate.ledger.attempt import Attempt
 from headgate.ledger.run import AtWork, NeedsThread
+from headgate.model import doing
 from headgate.model.signal import OUTAGE, STAGE_SECONDS, emit
 from headgate.model.verdict import Quarantine, Release, Retry
 from headgate.pg import Database
 from headgate.pipeline import Path
 from headgate.telemetry.log import get_logger
 
+from . import batch_spans
 from .crew import Crew
 from .marker import Marker
+from .meter import Meter
 from .tuning import Tuning
 
 HELD_SECONDS = 0.5
@@ -83,6 +86,7 @@ class Lane:
         marker: Marker,
         first_slot: int,
         settled: Callable[[], None],
+        meter: Meter | None = None,
     ) -> None:
         self.path = path
         self.holding: set[int] = set()
@@ -91,6 +95,8 @@ class Lane:
         self._db = db
         self._tuning = tuning
         self._settled = settled
+        self._meter = meter
+        self._doing = doing.Doing()
         self._floor = 0
         self._rescan_at = 0.0
         self._is_async = path.declared.is_async
@@ -107,6 +113,7 @@ class Lane:
         self.crew = Crew(
             0 if self._is_async else tuning.concurrency, marker, first_slot, path.prepare
         )
+        self.crew.metered = meter is not None
         several = bool(path.declared.applies) and path.declared.independent
         self._committers = [
             asyncio.create_task(self._commit(_InCommit(marker, self._here + 1 + n)))
@@ -140,6 +147,8 @@ class Lane:
         now = asyncio.get_running_loop().time()
         if now >= self._rescan_at:
             self._floor, self._rescan_at = 0, now + RESCAN_SECONDS
+        if self._meter is not None and idle:
+            self._meter.begin()
         claims = await gate.claim(
             self._db, self.path.at.pipeline, worker, most, floor=self._floor, idle=idle
         )
@@ -171,13 +180,19 @@ class Lane:
     async def _handle_here(self, claims: Sequence[gate.Claim]) -> None:
         """Run quick handlers on the loop's own thread, a slice at a time."""
         at, size = 0, TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
+        doing.enter(self._doing)
         while at < len(claims):
             part = claims[at : at + size]
             began, busy, waits = time.perf_counter(), time.thread_time(), _waits()
-            self._hand_over([a for c in part if (a := self._handle_one(c)) is not None])
+            done = [a for c in part if (a := self._handle_one(c)) is not None]
+            self._doing.run = None
             self._marker.end(self._here)
             pace = (time.perf_counter() - began) / len(part)
             busy = (time.thread_time() - busy) / len(part)
+            if self._meter is not None:
+                for attempt in done:
+                    attempt.cpu_seconds = busy
+            self._hand_over(done)
             self.crew.learn(pace, weight=0.5)
             at, size = at + size, QUICK_SLICE
             # A handler that waits is better off in a thread. One that was only made to wait, for a
@@ -194,6 +209,7 @@ class Lane:
         """Begin and prepare at once, while it is all at hand; None when a thread has to do it."""
         attempt = self.path.begin(claim)
         self._marker.begin(self._here, claim.id)
+        self._doing.run = attempt.run
         try:
             self.path.prepare(attempt)
         except NeedsThread:
@@ -234,6 +250,7 @@ class Lane:
         async with self._slots:
             slot = self._free_slots.pop()
             self._marker.begin(slot, attempt.claim.id)
+            doing.enter(doing.Doing(attempt.run))
             loop = asyncio.get_running_loop()
             began = loop.time()
             deadline = self.path.declared.deadline_seconds or self._tuning.deadline_seconds
@@ -257,6 +274,7 @@ class Lane:
     async def _commit(self, at_work: _InCommit) -> None:
         """Gather what is ready and settle it. A lone entry does not wait for company."""
         most = max(1, self._tuning.batch_max // len(self._committers))  # so that all have some
+        doing.enter(doing.Doing())
         while True:
             await self.crew.ready.wait()
             batch = self.crew.take(most)
@@ -275,6 +293,9 @@ class Lane:
         pause = FIRST_PAUSE_SECONDS
         loop = asyncio.get_running_loop()
         began = loop.time()
+        if self._meter is not None:
+            self._meter.share(self.path.declared.name, batch)
+        settling = batch_spans.begin(self.path.declared.name, batch)
         while True:
             try:
                 await self.path.settle(batch)
@@ -289,6 +310,8 @@ class Lane:
         self.path.finish(batch)
         emit(STAGE_SECONDS, self.crew.seconds_per_entry, stage="handle")
         emit(STAGE_SECONDS, loop.time() - began, stage="settle")
+        if settling is not None:
+            settling.end()
         self._log(batch)
 
     def _log(self, attempts: Sequence[Attempt]) -> None:
@@ -298,10 +321,7 @@ class Lane:
             assert isinstance(s.verdict, (Retry, Quarantine))
             log.warning(
                 "quarantined" if isinstance(s.verdict, Quarantine) else "will be retried",
-                pipeline=self.path.declared.name,
-                entry=s.claim.id,
-                key=s.claim.key.hex(),
-                uri=s.claim.uri,
+                **s.run.said(),
                 attempt=s.claim.attempts,
                 reason=s.verdict.reason,
                 error=s.verdict.error,

@@ -22,6 +22,7 @@ from headgate.pg import Database
 from headgate.telemetry import relay
 from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
+from headgate.telemetry.otlp import Exporter
 
 from . import project
 from .brood import NEVER_TIGHT_SECONDS, Brood, Started
@@ -73,14 +74,21 @@ async def up(
 
     Raises `UsageError` when the pipelines or the database cannot be used as they are.
     """
+    exporter: Exporter | None = None
+    if tuning.otlp_endpoint:
+        metrics = metrics or Metrics(tuning.env)
+        exporter = Exporter(tuning.otlp_endpoint, metrics, tuning.env)
     async with connected(ledger) as db:
         supervisor = Supervisor(tuple(targets), db, ledger, tuning, metrics, log_to, crash_at)
         supervisor.serve_only = serve_only
+        supervisor.exporter = exporter
         stop_listening = listen(metrics.hear) if metrics is not None else lambda: None
         try:
             return await supervisor.run(until_idle=until_idle, on_tick=on_tick)
         finally:
             stop_listening()
+            if exporter is not None:
+                await asyncio.to_thread(exporter.close)
 
 
 class Supervisor:
@@ -99,6 +107,7 @@ class Supervisor:
         self._db = db
         self._tuning = tuning
         self._metrics = metrics
+        self.exporter: Exporter | None = None
         self._pipelines: list[Known] = []
         self._fatal: UsageError | None = None
         self._quiet = False
@@ -198,6 +207,8 @@ class Supervisor:
             self._changed.set()
         if message.signals is not None and self._metrics is not None:
             relay.apply(message.signals.encode(), self._metrics)
+        if message.spans is not None and self.exporter is not None:
+            self.exporter.take(message.spans.encode())
 
     async def _mourn(self) -> None:
         """Bury children that ended, free what they held, and start others in their place."""

@@ -17,7 +17,7 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, flow, pace, quarantine, redrive
+from headgate.ledger import action_key, anchor, budget, flow, pace, quarantine, redrive
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -112,6 +112,7 @@ class Sweeper:
             await pace.forget(self._db)
             await quarantine.forget_discarded(self._db, self._tuning.retention_days)
             await flow.forget(self._db)
+            await action_key.forget(self._db)
         elif not self._collector.found:
             return
         await self._collector.round()

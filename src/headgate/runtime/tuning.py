@@ -45,6 +45,12 @@ class Tuning:
     incident_hook: str = ""
     incident_seconds: float = 900.0
     env: str = ""
+    otlp_endpoint: str = ""
+    trace_share: float = 1.0
+    energy: bool = False
+    energy_core_watts: float = 5.0
+    energy_overhead: float = 1.3
+    energy_grid_grams: float = 450.0
     egress_allow: str = ""
     cache_folder: str = "~/.cache/headgate"
     cache_bytes: int = 10 << 30

@@ -20,6 +20,7 @@ from headgate.pipeline import Path
 
 from .lane import Lane, slots
 from .marker import Marker
+from .meter import meter_of
 from .replays import Replays
 from .tuning import Tuning
 
@@ -49,8 +50,9 @@ class Worker:
         self._stop = asyncio.Event()
         self.id = 0
         marker = marker or Marker.create(len(paths) * slots(tuning))
+        meter = meter_of(tuning)
         self._lanes = [
-            Lane(path, db, tuning, marker, n * slots(tuning), self._wake.set)
+            Lane(path, db, tuning, marker, n * slots(tuning), self._wake.set, meter)
             for n, path in enumerate(paths)
         ]
         most, wake = tuning.batch_max, self._wake.set

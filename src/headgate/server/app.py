@@ -13,12 +13,16 @@ from starlette.exceptions import HTTPException
 from headgate._version import __version__
 from headgate.telemetry.log import get_logger
 
-from . import events, hooks, session
+from . import events, hooks, live, session
 from .access import BEARER, REFUSALS, needs, opened, undeclared
+from .actions import routes as actions
+from .api import routes as api
 from .console import routes as console
 from .console.errors import answer
 from .doors import Serving, ledger
+from .feed import Feed
 from .guard import Guard
+from .live import Live
 from .problem import Problem, Refusal, documented
 from .stac import routes as stac
 from .stac.browsers import Browsers
@@ -40,13 +44,16 @@ def make_app(serving: Serving) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.serving = serving
+    app.state.feed = Feed(serving)
+    app.state.live = Live(serving, app.state.feed)
     app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(Exception, _unforeseen)
     _add_looks(app, serving)
     # Flat, so that the guard finds each route where it will be found.
-    for router in (hooks.router, events.router, stac.router, session.router, *console.ROUTERS):
+    doors = (hooks.router, events.router, session.router, actions.router)
+    for router in (*doors, stac.router, live.router, *api.ROUTERS, *console.ROUTERS):
         app.router.routes.extend(router.routes)
     if silent := undeclared(app.router.routes):
         raise RuntimeError(f"{silent[0]} does not say who may use it: Depends(needs(…))")

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from starlette.requests import Request
 
@@ -18,6 +19,7 @@ from headgate.model.ports import Pushed, Store
 from headgate.model.signal import OUTAGE, REQUESTS, emit
 from headgate.pg import Database
 from headgate.runtime import station
+from headgate.runtime.load import file_of
 from headgate.runtime.tuning import Tuning
 from headgate.sources.webhook import Webhook
 from headgate.stores import Local, open_store
@@ -46,6 +48,27 @@ class Door:
     source: Pushed
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pipeline that is loaded here, and the file it came from as it was then."""
+
+    pipeline: Pipeline
+    file: Path | None
+    content: bytes
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Loaded:
+        file = file_of(pipeline)
+        return cls(pipeline, file, file.read_bytes() if file else b"")
+
+    def is_as_it_was(self) -> bool:
+        """Is the file still what was loaded? What runs it again reads it anew."""
+        try:
+            return self.file is not None and self.file.read_bytes() == self.content
+        except OSError:
+            return False
+
+
 @dataclass(slots=True)
 class Serving:
     """What every route needs."""
@@ -65,6 +88,9 @@ class Serving:
     tuning: Tuning = field(default_factory=Tuning)
     readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
     downloads: int = 0
+    loaded: dict[str, Loaded] = field(default_factory=dict[str, Loaded])
+    verifying: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
+    verifier: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store(self, uri: str) -> Store:
@@ -141,6 +167,7 @@ async def open_doors(
         local=local or Local(),
         tuning=tuning or Tuning(),
     )
+    serving.loaded = {pipeline.name: Loaded.of(pipeline) for pipeline in pipelines}
     for pipeline in pipelines:
         pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]
         if not pushed and pipeline.dataset is None:

@@ -21,6 +21,12 @@ PROBLEMS: Mapping[str, Kind] = {
     "unknown_request": Kind(404, "No such request", "This id was never used here."),
     "unknown_collection": Kind(404, "No such collection", "See /stac/collections."),
     "unknown_item": Kind(404, "No such item", "Search for it: /stac/search?ids=…"),
+    "unknown_change": Kind(404, "No such change", "Follow the feed: /v1/changes."),
+    "cursor_ahead": Kind(
+        409,
+        "The feed has not come to this cursor",
+        "It is of another ledger, or of one that was restored since: begin again without it.",
+    ),
     "unknown_asset": Kind(404, "No such file", "Follow the links of the item's assets."),
     "asset_gone": Kind(
         410, "These bytes are no longer kept", "Read the item again: it may have another version."
@@ -67,6 +73,32 @@ PROBLEMS: Mapping[str, Kind] = {
     ),
     "host_unknown": Kind(
         421, "This name is not one of ours", "Use another, or list it: HEADGATE_SERVE_HOSTS."
+    ),
+    "reason_needed": Kind(400, "A reason is needed", "Say why: `because`. It is kept."),
+    "no_preview": Kind(400, "There is nothing to look at before", "Leave out dry_run."),
+    "action_refused": Kind(409, "It cannot be done", "Look at what is said, and at where it is."),
+    "not_there": Kind(409, "One of them is not there", "See what became of it: /v1/entries/…"),
+    "budget_spent": Kind(
+        409, "The pipeline's error budget is spent", "Try a few, wait, or override the budget."
+    ),
+    "not_loaded": Kind(
+        409,
+        "This server does not have the code of that pipeline",
+        "Start it with the file: headgate serve FILE.py. Or: headgate replay FILE.py.",
+    ),
+    "key_reused": Kind(
+        409, "This Idempotency-Key was used for something else", "Use another key for this."
+    ),
+    "unknown_entry": Kind(404, "No such entry", "Look for it: /v1/entries."),
+    "unknown_publication": Kind(404, "No such publication", "Look for it: /v1/publications."),
+    "unknown_redrive": Kind(404, "No such redrive", "See them: /v1/redrives."),
+    "unknown_replay": Kind(404, "No such replay", "See them: /v1/replays."),
+    "unknown_token": Kind(404, "No such token", "See them: /v1/tokens."),
+    "no_such_pipeline": Kind(404, "No such pipeline", "See them: /v1/pipelines."),
+    "outcome_unknown": Kind(
+        503,
+        "The ledger went away, and it is not known whether it was done",
+        "Ask again with the same Idempotency-Key; or look before you do.",
     ),
     "ledger_unavailable": Kind(
         503, "The ledger is away: nothing was taken in", "Send it again after Retry-After."

@@ -44,6 +44,15 @@ def share() -> Kind[float]:
     return Kind("a share, 0 to 1", read)
 
 
+def number(low: float, high: float) -> Kind[float]:
+    def read(raw: object) -> float:
+        if isinstance(raw, bool) or not isinstance(raw, int | float | str):
+            raise ValueError
+        return _between(low, float(raw), high)
+
+    return Kind(f"a number, {low:,g} to {high:,g}", read)
+
+
 def whole(low: int, high: int) -> Kind[int]:
     def read(raw: object) -> int:
         if isinstance(raw, bool) or not isinstance(raw, int | str):

@@ -15,6 +15,7 @@ from .kind import (
     flag,
     folder,
     matching,
+    number,
     one_of,
     seconds,
     share,
@@ -249,6 +250,37 @@ class Settings:
         "127.0.0.1",
         "The address metrics are served on. Whoever reaches it can read them.",
         matching(r"[\w.:-]+", "a host name or an address"),
+    )
+    otlp_endpoint: str = setting(
+        "",
+        "A collector that takes OTLP over HTTP, as in `http://127.0.0.1:4318`: `up` sends metrics "
+        "and traces there. Needs the extra `otel`.",
+        matching(r"(https?://[^\s?#]+)?", "an http:// or https:// address"),
+        shown="none, and nothing is sent",
+        secret=True,
+    )
+    trace_share: float = setting(
+        1.0,
+        "Which share of the traces that begin here is sent. One that a sender began is sent when "
+        "the sender says so.",
+        share(),
+    )
+    energy: bool = setting(
+        False,
+        "Estimate the energy and carbon of each run from its processor time, and keep it in the "
+        "journal.",
+        flag(),
+    )
+    energy_core_watts: float = setting(
+        5.0, "What one busy processor (a hardware thread) draws.", number(0, 1000)
+    )
+    energy_overhead: float = setting(
+        1.3,
+        "What the building draws for each watt that computes (PUE): cooling, losses.",
+        number(1, 10),
+    )
+    energy_grid_grams: float = setting(
+        450.0, "Grams of CO2e that stand behind a kilowatt hour here.", number(0, 5000)
     )
     max_envelope_bytes: int = setting(
         1_048_576, "The largest envelope that is taken in.", whole(1024, 268_435_456)

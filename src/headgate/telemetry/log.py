@@ -18,6 +18,7 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO, cast
 
+from headgate.model import doing, trace
 from headgate.model.mask import Masker, printable
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def get_logger(name: str = "headgate", masker: Masker = _MASKER) -> BoundLogger:
         "BoundLogger",
         structlog.wrap_logger(
             logging.getLogger(name),
-            processors=[filter_by_level, merge_contextvars, _exception, _to_line(masker)],
+            processors=[filter_by_level, merge_contextvars, _told, _exception, _to_line(masker)],
             wrapper_class=BoundLogger,
         ),
     )
@@ -116,9 +117,25 @@ class _Formatter(logging.Formatter):
             # Twice: ours come first, and win over a field of the same name.
             return self._render({**fields, **record.msg.fields, **fields})
         fields["event"] = self._masker.mask(record.getMessage())
+        fields |= _about()
         if record.exc_info and record.exc_info[0]:
             fields["exception"] = self._masker.mask(self.formatException(record.exc_info))
         return self._render(fields)
+
+
+def _about() -> dict[str, object]:
+    """What a line is about: the attempt that is being worked on here, and the span we are in."""
+    about = dict(doing.said())
+    if (span := trace.current()) is not None:
+        about.setdefault("trace_id", span.trace_id)
+        about["span_id"] = span.span_id
+    return about
+
+
+def _told(_logger: object, _method: str, event: _Event) -> _Event:
+    for name, value in _about().items():
+        event.setdefault(name, value)
+    return event
 
 
 def _exception(_logger: object, _method: str, event: _Event) -> _Event:

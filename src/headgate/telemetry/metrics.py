@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
 from headgate.errors import UsageError
 from headgate.model.signal import SIGNALS, Signal
 
-from .tally import Sums, Tally, bounds
+from .tally import Key, Sums, Tally, bounds
 
 if TYPE_CHECKING:
     from wsgiref.simple_server import WSGIServer
@@ -55,8 +57,13 @@ class Metrics(Collector):
                 yield self._number(signal, sums)
 
     def text(self) -> bytes:
-        """What a scrape would read."""
+        """What a scrape would read that asks for nothing in particular."""
         return generate_latest(self.registry)
+
+    def answer(self, accept: str) -> tuple[bytes, str]:
+        """The text of a scrape and its type: OpenMetrics, with exemplars, if that is accepted."""
+        encode, content_type = choose_encoder(accept)
+        return encode(self.registry), content_type
 
     def serve(self, host: str = "127.0.0.1", port: int = 0) -> Server:
         """Answer scrapes in a thread, on `/metrics`. Port 0 is any free one."""
@@ -80,7 +87,11 @@ class Metrics(Collector):
             # A rate needs a zero to start from; with labels nobody knows yet which ones there are.
             series.setdefault((), 0.0)
         for values, number in series.items():
-            metric.add_metric(self._values(values), number)
+            if isinstance(metric, CounterMetricFamily):
+                exemplar = _exemplar(sums, (signal.name, values), 0)
+                metric.add_metric(self._values(values), number, exemplar=exemplar)
+            else:
+                metric.add_metric(self._values(values), number)
         return metric
 
     def _histogram(self, signal: Signal, sums: Sums) -> Metric:
@@ -89,9 +100,20 @@ class Metrics(Collector):
         for (name, values), row in sums.histograms.items():
             if name == signal.name:
                 *counts, total = row
-                buckets = list(zip(limits, accumulate(counts), strict=True))
+                buckets = [
+                    (limit, count, seen)
+                    if (seen := _exemplar(sums, (name, values), n)) is not None
+                    else (limit, count)
+                    for n, (limit, count) in enumerate(zip(limits, accumulate(counts), strict=True))
+                ]
                 metric.add_metric(self._values(values), buckets, total)
         return metric
+
+
+def _exemplar(sums: Sums, key: Key, bucket: int) -> Exemplar | None:
+    if (seen := sums.exemplars.get((key, bucket))) is None:
+        return None
+    return Exemplar({"trace_id": seen.trace_id, "span_id": seen.span_id}, seen.value, seen.at)
 
 
 class Server:

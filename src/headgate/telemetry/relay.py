@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from headgate.model.signal import Signal
 
-from .tally import Key, Sums, Tally
+from .tally import Exemplar, Key, Sums, Tally
 
 if TYPE_CHECKING:
     from .metrics import Metrics
@@ -38,7 +38,8 @@ class Collector:
             return None
         numbers = [[name, values, value] for (name, values), value in sums.numbers.items()]
         rows = [[name, values, row] for (name, values), row in sums.histograms.items()]
-        return json.dumps([numbers, rows], separators=(",", ":")).encode()
+        seen = [[name, values, n, *e] for ((name, values), n), e in sums.exemplars.items()]
+        return json.dumps([numbers, rows, seen], separators=(",", ":")).encode()
 
 
 def apply(line: bytes, metrics: Metrics) -> bool:
@@ -47,10 +48,11 @@ def apply(line: bytes, metrics: Metrics) -> bool:
     A child can be killed while it writes; the supervisor outlives that.
     """
     try:
-        numbers, rows = json.loads(line)
+        numbers, rows, seen = json.loads(line)
         sums = Sums(
             {key: _finite(value) for key, value in _pairs(numbers)},
             {key: [_finite(n) for n in cast("list[object]", row)] for key, row in _pairs(rows)},
+            dict(_exemplars(seen)),
         )
     except (ValueError, TypeError, RecursionError):
         return False
@@ -61,6 +63,13 @@ def apply(line: bytes, metrics: Metrics) -> bool:
 def _pairs(items: list[list[object]]) -> Iterator[tuple[Key, object]]:
     for name, values, value in items:
         yield (str(name), tuple(str(one) for one in cast("list[object]", values))), value
+
+
+def _exemplars(items: list[list[Any]]) -> Iterator[tuple[tuple[Key, int], Exemplar]]:
+    for name, values, bucket, value, trace_id, span_id, at in items:
+        key = str(name), tuple(str(one) for one in values)
+        told = Exemplar(_finite(value), str(trace_id), str(span_id), _finite(at))
+        yield (key, int(bucket)), told
 
 
 def _finite(value: object) -> float:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+from headgate.model import trace
 from headgate.model.signal import SIGNALS, Signal
 
 # Upper bounds in seconds, from a fast statement to a slow handler.
@@ -35,15 +38,28 @@ def bounds(signal: Signal) -> tuple[float, ...]:
     return SECONDS if signal.name.endswith("_seconds") else COUNTS
 
 
+class Exemplar(NamedTuple):
+    """One observation of many, with the trace it was made in, so that a chart leads there."""
+
+    value: float
+    trace_id: str
+    span_id: str
+    at: float
+
+
 @dataclass(slots=True)
 class Sums:
     """What came together: counters and gauges as a number, histograms as bucket counts and a sum.
 
-    The last number of a histogram's list is the sum of what was observed.
+    The last number of a histogram's list is the sum of what was observed. Exemplars are the last
+    ones: one for a counter, under 0, and one for each bucket of a histogram, under its number.
     """
 
     numbers: dict[Key, float] = field(default_factory=dict[Key, float])
     histograms: dict[Key, list[float]] = field(default_factory=dict[Key, list[float]])
+    exemplars: dict[tuple[Key, int], Exemplar] = field(
+        default_factory=dict[tuple[Key, int], Exemplar]
+    )
 
     def __bool__(self) -> bool:
         return bool(self.numbers or self.histograms)
@@ -68,10 +84,15 @@ class Tally:
                 row = self._sums.histograms.get(key)
                 if row is None:
                     row = self._sums.histograms[key] = [0.0] * (len(limits) + 2)
-                row[bisect_left(limits, value)] += 1
+                bucket = bisect_left(limits, value)
+                row[bucket] += 1
                 row[-1] += value
             else:
+                bucket = 0
                 self._put(signal, key, value)
+            if (span := trace.current()) is not None and span.sampled and signal.kind != "gauge":
+                seen = Exemplar(value, span.trace_id, span.span_id, time.time())
+                self._sums.exemplars[key, bucket] = seen
 
     def merge(self, sums: Sums) -> None:
         """Add what another tally took out."""
@@ -85,6 +106,9 @@ class Tally:
                     row = self._sums.histograms.get(key)
                     both = more if row is None else [a + b for a, b in zip(row, more, strict=True)]
                     self._sums.histograms[key] = both
+            for ((name, values), bucket), exemplar in sums.exemplars.items():
+                if signal := BY_NAME.get(name):
+                    self._sums.exemplars[self._key(signal, values), bucket] = exemplar
 
     def take(self) -> Sums:
         """What came together since the last time, and forget it."""
@@ -96,7 +120,7 @@ class Tally:
         """What came together, as a copy."""
         with self._lock:
             rows = {key: row.copy() for key, row in self._sums.histograms.items()}
-            return Sums(self._sums.numbers.copy(), rows)
+            return Sums(self._sums.numbers.copy(), rows, self._sums.exemplars.copy())
 
     def _put(self, signal: Signal, key: Key, value: float) -> None:
         numbers = self._sums.numbers

@@ -19,6 +19,6 @@ CREATE TABLE headgate.action_key (
     key     text NOT NULL CHECK (length(key) BETWEEN 1 AND 255),
     payload bytea NOT NULL CHECK (octet_length(payload) = 32),
     at      timestamptz NOT NULL DEFAULT clock_timestamp(),
-    answer  jsonb,
+    answer  json,  -- to the byte
     PRIMARY KEY (who, key));
 CREATE INDEX action_key_at ON headgate.action_key (at);

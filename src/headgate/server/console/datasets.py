@@ -139,7 +139,7 @@ async def _card(seen: Look, name: str, dataset: Dataset, declared: list[Declared
     of = [p.name for p in declared if p.dataset is not None and p.dataset.name == name]
     items = await _items(seen, name, None, GLANCE + 1)
     shown = items[:GLANCE]
-    return Card(name, dataset, of, True, len(shown), len(items) > GLANCE, _map(shown))
+    return Card(name, dataset, of, True, len(shown), len(items) > GLANCE, _map(shown, 200, 150))
 
 
 async def _items(seen: Look, name: str, after: Place | None, most: int) -> list[Item]:
@@ -169,7 +169,7 @@ def _starts(facts: Facts) -> datetime | None:
     return None if facts.item is None else facts.item.start
 
 
-def _map(items: list[Item]) -> Map | None:
+def _map(items: list[Item], width: int = 480, height: int | None = None) -> Map | None:
     found: list[Footprint] = []
     for one in items:
         said = one.facts.item
@@ -177,7 +177,7 @@ def _map(items: list[Item]) -> Map | None:
             bounds, crosses = _bounds(said.bbox)
             shape = None if crosses else said.geometry
             found.append(Footprint(bounds, one.id, one.href or "#versions", shape))
-    return world(found)
+    return world(found, width=width, height=height)
 
 
 def _bounds(bbox: tuple[float, ...]) -> tuple[Box, bool]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from math import ceil, floor, log10
+from math import ceil, cos, floor, log10, radians
 from typing import Any, cast
 
 # The parts of a chart are measured in these; the browser scales them.
@@ -42,57 +42,52 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart: stacked bars, and lines over them."""
+    """Bars on both sides of a line: what came in stands on it, what became of it hangs from it."""
 
     width: int
     height: int
-    top: float  # what the upper edge stands for
+    base: float  # where that line is
+    top: float  # what the upper edge stands for, and the lower one
     bars: list[Bar]
-    lines: list[tuple[str, str]]  # kind, points
 
     @property
     def is_empty(self) -> bool:
         """Was there nothing at all?"""
-        return not self.bars and not self.lines
+        return not self.bars
 
 
 def chart(
-    stacked: Sequence[Series],
-    lines: Sequence[Series] = (),
+    above: Sequence[Series],
+    below: Sequence[Series] = (),
     *,
     width: int = WIDTH,
     height: int = HEIGHT,
     gap: float = 0.18,
 ) -> Chart:
-    """Bars that stand on each other, with lines over them; all begin at nought."""
-    columns = max((len(s.values) for s in (*stacked, *lines)), default=0)
-    if not columns:
-        return Chart(width, height, 1, [], [])
-    heaps = [sum(s.values[n] for s in stacked if n < len(s.values)) for n in range(columns)]
-    highest = max([*heaps, *(v for s in lines for v in s.values)], default=0)
+    """Stacked bars, with the same scale above and below the line."""
+    columns = max((len(s.values) for s in (*above, *below)), default=0)
+    base = height / 2 if below else float(height)
+    highest = max((_heap(side, n) for side in (above, below) for n in range(columns)), default=0)
     top = round_up(highest)
-    step = width / columns
+    step = width / max(columns, 1)
     bars: list[Bar] = []
     for n in range(columns):
-        floor = float(height)
-        for s in stacked:
-            value = s.values[n] if n < len(s.values) else 0
-            if value <= 0:
-                continue
-            # The least that can be seen: one is not nought.
-            tall = max(value / top * height, 1.5)
-            floor -= tall
-            x = n * step + step * gap / 2
-            bars.append(Bar(_r(x), _r(floor), _r(step * (1 - gap)), _r(tall), s.kind))
-    drawn = [(s.kind, _points(s.values, step, top, height)) for s in lines if any(s.values)]
-    return Chart(width, height, top, bars, drawn)
+        x, wide = _r(n * step + step * gap / 2), _r(step * (1 - gap))
+        for side, up in ((above, True), (below, False)):
+            edge = base
+            for s in side:
+                if n >= len(s.values) or s.values[n] <= 0:
+                    continue
+                # The least that can be seen: one is not nought.
+                tall = max(s.values[n] / top * base, 1.5)
+                y = edge - tall if up else edge
+                edge += -tall if up else tall
+                bars.append(Bar(x, _r(y), wide, _r(tall), s.kind))
+    return Chart(width, height, base, top, bars)
 
 
-def _points(values: Sequence[float], step: float, top: float, height: int) -> str:
-    return " ".join(
-        f"{_r((n + 0.5) * step)},{_r(height - value / top * height)}"
-        for n, value in enumerate(values)
-    )
+def _heap(side: Sequence[Series], n: int) -> float:
+    return sum(s.values[n] for s in side if n < len(s.values))
 
 
 def round_up(value: float) -> float:
@@ -155,13 +150,14 @@ _CORNERS = 400
 _STEPS = (90, 45, 30, 15, 10, 5, 2, 1, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001)
 
 
-def world(footprints: Sequence[Footprint], *, width: int = 600) -> Map | None:
-    """A map on which all footprints are. None without any."""
+def world(
+    footprints: Sequence[Footprint], *, width: int = 480, height: int | None = None
+) -> Map | None:
+    """A map on which all footprints are, in the right proportions. None without any."""
     if not footprints:
         return None
-    box = _around([f.bounds for f in footprints])
+    box, height = _framed(_around([f.bounds for f in footprints]), width, height)
     west, south, east, north = box
-    height = round(max(min(width * (north - south) / (east - west), width * 0.6), width * 0.34))
 
     def place(point: Sequence[float]) -> tuple[float, float]:
         x = (point[0] - west) / (east - west) * width
@@ -174,6 +170,23 @@ def world(footprints: Sequence[Footprint], *, width: int = 600) -> Map | None:
     ordered = sorted(footprints, key=lambda f: -_area(f.bounds))
     plots = [_plot(f, place) for f in ordered]
     return Map(box, width, height, meridians, parallels, plots)
+
+
+def _framed(box: Box, width: int, height: int | None) -> tuple[Box, int]:
+    """The box, widened where it must be so that a degree has its true proportions on the map."""
+    west, south, east, north = box
+    # Meridians come together towards the poles.
+    narrow = max(cos(radians((south + north) / 2)), 0.2)
+    wide, tall = (east - west) * narrow, north - south
+    if height is None:
+        height = round(min(max(width * tall / wide, width * 0.45), width * 0.8))
+    lack = wide * height / width - tall
+    if lack > 0:
+        south, north = south - lack / 2, north + lack / 2
+    else:
+        more = (tall * width / height - wide) / narrow
+        west, east = west - more / 2, east + more / 2
+    return (west, south, east, north), height
 
 
 def _plot(f: Footprint, place: Callable[[Sequence[float]], tuple[float, float]]) -> Plot:

@@ -2,31 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fastapi import Request
 from starlette.responses import Response
 
-from headgate.ledger import gate, history, watermark
-from headgate.ledger.history import Overview
-from headgate.ledger.watermark import Standing
+from headgate.ledger import flow, history
+from headgate.ledger.flow import Point, SourceNow, StreamNow
+from headgate.model.flow import merged, quantile
+from headgate.model.role import Principal
 from headgate.server.doors import Serving, ledger
 
-from . import wrong
-from .page import pages, render
+from . import draw, wrong
+from .draw import Chart, Series
+from .once import Once
+from .page import asker, pages, render
 from .words import many
 
 router = pages()
+MINUTES = 60
+# A page is fetched again at most every second or two by each who looks: one read serves them all.
+FRESH_SECONDS = 1.0
+# So many streams have a chart of their own; the rest have their line in the table.
+CHARTS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One pipeline: its last hour as a chart, and where it stands."""
+
+    now: StreamNow
+    chart: Chart
+    came: list[Series]
+    ended: list[Series]
+    received: int
+    p95_seconds: float | None
+    wrong: bool
+
+    @property
+    def said(self) -> str:
+        """The chart in words."""
+        told = ", ".join(f"{s.total:,.0f} {s.name}" for s in (*self.came, *self.ended) if s.total)
+        return f"{self.now.pipeline}, the last hour: {told or 'nothing'}"
+
+    @property
+    def dated(self) -> list[SourceNow]:
+        """Its sources that have a watermark, or will."""
+        return [s for s in self.now.sources if s.watermark is not None or s.late or s.idle]
 
 
 @dataclass(frozen=True, slots=True)
 class Now:
     """Where everything stands."""
 
-    overview: Overview
-    streams: list[Standing]
+    streams: list[Stream]
     wrongs: list[wrong.Wrong]
+    workers: int
+    rolled_at: datetime
 
     @property
     def lead(self) -> str:
@@ -37,22 +71,67 @@ class Now:
         if self.wrongs:
             looks = many(len(self.wrongs), "thing is", "things are")
             return f"Nothing is broken. {looks} worth a look."
-        return "Nothing needs you."
+        return "Nothing needs you." if self.streams else ""
 
-
-async def _look(serving: Serving) -> Now:
-    async with serving.readers, ledger():
-        overview = await history.overview(serving.db)
-        resting = await gate.resting(serving.db, 0)
-        window = serving.tuning.error_budget_seconds
-        found = await wrong.look(
-            serving.db, resting, overview.workers_alive, datetime.now(UTC), window
+    def for_(self, by: Principal) -> Now:
+        """What one may see who is limited to some pipelines."""
+        if by.pipelines is None:
+            return self
+        return Now(
+            [s for s in self.streams if by.sees(s.now.pipeline)],
+            [w for w in self.wrongs if all(map(by.sees, w.pipelines))],
+            self.workers,
+            self.rolled_at,
         )
-        return Now(overview, await watermark.streams(serving.db), found)
 
 
 @router.get("/")
 async def now(request: Request) -> Response:
     """The first page."""
-    view = await _look(request.app.state.serving)
-    return render(request, "now.html", "Now", here="now", live=True, view=view)
+    state = request.app.state
+    if not hasattr(state, "now"):
+        state.now = Once[Now](FRESH_SECONDS)
+    once: Once[Now] = state.now
+    view = (await once.ask(lambda: _look(state.serving))).for_(asker(request))
+    return render(request, "now.html", "Now", here="now", live=True, view=view, charts=CHARTS)
+
+
+async def _look(serving: Serving) -> Now:
+    db = serving.db
+    async with serving.readers, ledger():
+        standing = await flow.now(db)
+        series = await flow.series(db, MINUTES)
+        workers: int = await db.fetchval(history.Q.workers_alive)
+        window = serving.tuning.error_budget_seconds
+        found = await wrong.look(db, standing, workers, datetime.now(UTC), window)
+    named = {name for w in found for name in w.pipelines}
+    streams = [
+        _stream(one, series.pipelines.get(one.pipeline, []), one.pipeline in named)
+        for one in standing
+    ]
+    # What is wrong first, then what is busy.
+    streams.sort(key=lambda s: (not s.wrong, -s.received, s.now.pipeline))
+    return Now(streams, found, workers, series.rolled_at)
+
+
+def _stream(one: StreamNow, points: Sequence[Point], is_wrong: bool) -> Stream:
+    came = [
+        Series("new", "new", [p.new for p in points]),
+        Series("duplicate", "duplicate", [p.duplicate for p in points]),
+        Series("conflict", "conflict", [p.conflict for p in points]),
+    ]
+    ended = [
+        Series("finalized", "finalized", [p.finalized for p in points]),
+        Series("skipped", "skipped", [p.skipped for p in points]),
+        Series("to be retried", "waiting", [p.waiting for p in points]),
+        Series("quarantined", "quarantined", [p.quarantined for p in points]),
+    ]
+    return Stream(
+        one,
+        draw.chart(came, ended, height=120),
+        came,
+        ended,
+        sum(p.received for p in points),
+        quantile(merged(*(p.latency for p in points)), 0.95),
+        is_wrong,
+    )

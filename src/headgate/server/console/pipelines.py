@@ -92,6 +92,7 @@ async def one(request: Request, name: str) -> Response:
         view=view,
         share=tuning.error_budget,
         window=tuning.error_budget_seconds,
+        least=budget.LEAST_FAILURES,
     )
 
 

@@ -67,6 +67,15 @@ def brief(number: float | None) -> str:
     return f"{number:,.0f}"
 
 
+def rate(per_second: float) -> str:
+    """`12/s`, `3.4/min`, `none`: in the unit in which it is a number one can see."""
+    if per_second >= 1:
+        return f"{per_second:,.1f}/s" if per_second < 10 else f"{per_second:,.0f}/s"
+    if per_second * 60 >= 0.1:
+        return f"{per_second * 60:.1f}/min"
+    return "none"
+
+
 def many(number: int, one: str, more: str = "") -> str:
     """`1 entry`, `2 entries`."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"
@@ -98,6 +107,5 @@ def short(digest: str | None, length: int = 12) -> str:
     return "–" if digest is None else digest.removeprefix("sha256:")[:length]
 
 
-FILTERS: dict[str, Callable[..., Any]] = {
-    f.__name__: f for f in (span, ago, moment, clock, iso, count, brief, many, share, size, short)
-}
+_SAID = (span, ago, moment, clock, iso, count, brief, rate, many, share, size, short)
+FILTERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _SAID}

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Literal
 
 from headgate.ledger import budget, quarantine, redrive
-from headgate.ledger.gate import Resting
+from headgate.ledger.flow import StreamNow
 from headgate.ledger.redrive import Redrive
 from headgate.pg import Database, Record
 
@@ -35,6 +35,7 @@ class Wrong:
     why: str = ""
     ways: list[Way] = field(default_factory=list[Way])
     run: str = ""
+    pipelines: tuple[str, ...] = ()
 
     @property
     def word(self) -> str:
@@ -43,11 +44,15 @@ class Wrong:
 
 
 async def look(
-    db: Database, resting: Sequence[Resting], workers: int, now: datetime, window_seconds: float
+    db: Database,
+    standing: Sequence[StreamNow],
+    workers: int,
+    now: datetime,
+    window_seconds: float,
 ) -> list[Wrong]:
     """Everything that is wrong now. What is bad comes before what is only worth a look."""
     found = [
-        *_nobody_works(resting, workers),
+        *_nobody_works(standing, workers),
         *_budgets(await db.fetch(budget.Q.budgets, window_seconds), now),
         *_redrives(await redrive.redrives(db, limit=10), now),
         *_aside(await db.fetch(quarantine.Q.counts)),
@@ -55,8 +60,8 @@ async def look(
     return sorted(found, key=lambda wrong: wrong.severity != "bad")
 
 
-def _nobody_works(resting: Sequence[Resting], workers: int) -> Iterator[Wrong]:
-    ready = sum(one.ready for one in resting)
+def _nobody_works(standing: Sequence[StreamNow], workers: int) -> Iterator[Wrong]:
+    ready = sum(one.ready for one in standing)
     if ready and not workers:
         yield Wrong(
             "bad",
@@ -79,6 +84,7 @@ def _budgets(rows: Sequence[Record], now: datetime) -> Iterator[Wrong]:
                 f"{name}: its error budget is spent, and overridden",
                 f"{said} The override ends {ago(over, now)}.",
                 [Way(f"See {name}", f"/pipelines/{name}")],
+                pipelines=(name,),
             )
             continue
         yield Wrong(
@@ -90,6 +96,7 @@ def _budgets(rows: Sequence[Record], now: datetime) -> Iterator[Wrong]:
                 Way("Override it", f"/pipelines/{name}#budget"),
             ],
             f'headgate budget override {name} --because "…"',
+            (name,),
         )
 
 
@@ -103,6 +110,7 @@ def _redrives(plans: Sequence[Redrive], now: datetime) -> Iterator[Wrong]:
                 f"{many(plan.progress.left, 'entry', 'entries')} wait for it to go on.",
                 way,
                 f'headgate quarantine redrive resume {plan.id} --because "…"',
+                tuple(plan.pipelines),
             )
         recent = plan.ended_at is not None and (now - plan.ended_at).total_seconds() < 86_400
         if plan.state == "stopped" and plan.progress.failed and recent:
@@ -111,6 +119,7 @@ def _redrives(plans: Sequence[Redrive], now: datetime) -> Iterator[Wrong]:
                 f"Redrive {plan.id} was stopped: {plan.progress.failed:,} failed again",
                 plan.ended_why or "",
                 way,
+                pipelines=tuple(plan.pipelines),
             )
 
 
@@ -129,4 +138,5 @@ def _aside(rows: Sequence[Record]) -> Iterator[Wrong]:
                 )
             ],
             f"headgate quarantine list --pipeline {name} --reason {reason}",
+            (name,),
         )

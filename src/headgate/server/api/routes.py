@@ -1,0 +1,7 @@
+"""The addresses under `/v1`."""
+
+from __future__ import annotations
+
+from . import changes
+
+ROUTERS = (changes.router,)
