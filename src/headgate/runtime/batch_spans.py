@@ -124,7 +124,9 @@ def _attempt(attempt: Attempt) -> dict[str, Attribute]:
 
 
 def _steps(attempt: Attempt, began: int) -> list[tuple[str, int]]:
-    parted = (step.partition(":") for step in attempt.steps.split())
+    # From `staged` on it is the commit's.
+    handled = attempt.steps.partition(" staged:")[0].split()
+    parted = (step.partition(":") for step in handled)
     return [(name, began + int(ms) * 1_000_000) for name, _, ms in parted if ms.isdecimal()]
 
 
