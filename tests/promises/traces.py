@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import msgspec
+from tests.aws.emulator import Aws
+from tests.aws.mail import Mail, notification
 from tests.telemetry.collector import collecting
 from tests.world import World, change
 
@@ -196,12 +198,7 @@ async def test_a_collector_that_is_away_costs_nothing_but_its_spans(world: World
 def test_a_message_brings_its_context_in_w3cs_words_or_in_those_of_aws() -> None:
     """`traceparent` beside the message counts; without it, X-Ray's header does."""
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    record = {
-        "eventName": "ObjectCreated:Put",
-        "eventTime": "2026-01-01T00:00:00Z",
-        "s3": {"bucket": {"name": "b"}, "object": {"key": "k", "sequencer": "01"}},
-    }
-    body = json.dumps({"Records": [record]}).encode()
+    body = json.dumps(notification("b", "k")).encode()
     source = hg.S3Events(queue="https://sqs.eu-west-1.amazonaws.com/000000000001/q")
     xray = "Root=1-4bf92f35-77b34da6a3ce929d0e0e4736;Parent=00f067aa0ba902b7;Sampled=1"
     for attributes, expected in (
@@ -237,3 +234,22 @@ def test_what_is_told_again_under_another_trace_is_the_same_change() -> None:
     assert change_key(first) == change_key(again)
     assert fingerprint(first) == fingerprint(again)
     assert msgspec.structs.replace(again, trace=None, metadata={}) == first
+
+
+async def test_a_queue_hands_on_the_context_of_its_messages(world: World, aws: Aws) -> None:
+    """Through a real queue: the message's attribute is the trace of its object, to the commit."""
+    mail = Mail(aws, fifo=True, topic=False)  # S3 does not tell such a queue by itself
+    p = world.pipeline(sources=[hg.S3Events(queue=mail.queue, name="rain-events")])
+
+    @p.transform
+    def handle(obj: hg.Object) -> None:
+        pass
+
+    mail.s3.put_object(Bucket=mail.bucket, Key="a.csv", Body=b"1")
+    said = {"traceparent": {"DataType": "String", "StringValue": SENDER}}
+    told = notification(mail.bucket, "a.csv")
+    mail.send(told, MessageAttributes=said, MessageGroupId="g", MessageDeduplicationId="a")
+    with spans() as heard:
+        await world.run(p)
+    stages = [s.name for s in sorted(heard, key=lambda s: s.began) if s.context.trace_id == TRACE]
+    assert stages == ["drain rain-events", "receive rain-events", "process p", "settle p"]
