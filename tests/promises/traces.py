@@ -8,10 +8,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from tests.aws.emulator import Aws
 from tests.aws.mail import Mail, notification
+from tests.net.webs import Asked, say, speaking
+from tests.server.doors import app_of, ask, secret, signed, whsec
 from tests.telemetry.collector import collecting
 from tests.world import World, change
 
@@ -253,3 +256,37 @@ async def test_a_queue_hands_on_the_context_of_its_messages(world: World, aws: A
         await world.run(p)
     stages = [s.name for s in sorted(heard, key=lambda s: s.began) if s.context.trace_id == TRACE]
     assert stages == ["drain rain-events", "receive rain-events", "process p", "settle p"]
+
+
+async def test_a_call_and_a_poll_hand_on_their_context_too(world: World) -> None:
+    """A webhook by its header; a web server by that of its answer, and it hears of ours."""
+    key = whsec()
+    hook = hg.Webhook(secrets=secret(key), preview="waived")
+    orders = world.pipeline("orders", sources=[hook])
+    orders.transform(lambda obj: None)
+    with spans() as heard:
+        app = await app_of(world.db, orders)
+        headers = signed(key, b"{}", id="msg_1") | {"traceparent": SENDER, "tracestate": "v=1"}
+        assert (await ask(app, "POST", "/hooks/orders", headers, b"{}")).status == 202
+        await world.run(orders)
+    ours = sorted((s for s in heard if s.context.trace_id == TRACE), key=lambda s: s.began)
+    assert [s.name for s in ours] == [
+        "POST /hooks/orders",
+        "receive webhook",
+        "process orders",
+        "settle orders",
+    ]
+    assert {s.context.state for s in ours} == {"v=1"}
+
+    async def answer(asked: Asked, writer: Any) -> None:
+        say(writer, "200 OK", b"1", ETag='"1"', traceparent=SENDER)
+
+    with spans() as heard, speaking(answer) as web:
+        source = hg.Http(f"http://127.0.0.1:{web.port}/a", every=0.1, name="web")
+        polled = world.pipeline("polled", sources=[source])
+        polled.transform(lambda obj: None)
+        await world.run(polled)
+    (process,) = named(heard, "process polled")
+    (scan,) = named(heard, "scan web")
+    assert process.context.trace_id == TRACE
+    assert web.asked[0].headers["traceparent"] == scan.context.parent
