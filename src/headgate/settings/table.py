@@ -24,6 +24,7 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
+    from headgate.model.energy import Assumed
     from headgate.runtime.ledger_home import Ledger
     from headgate.runtime.tuning import Tuning
 
@@ -410,6 +411,14 @@ class Settings:
         from headgate.runtime.tuning import Tuning
 
         return Tuning(**{one.name: getattr(self, one.name) for one in fields(Tuning)})
+
+    def assumed(self) -> Assumed | None:
+        """What energy is estimated by; None when nobody asks for it."""
+        from headgate.model.energy import Assumed
+
+        if not self.energy:
+            return None
+        return Assumed(self.energy_core_watts, self.energy_overhead, self.energy_grid_grams)
 
     def ledger(self) -> Ledger:
         """Where the ledger is, for `runtime.ledger_home`."""
