@@ -165,9 +165,7 @@ class Runtime:
 
     def settled(self) -> dict[str, int]:
         """How many entries there are of each outcome."""
-        return dict(
-            self.sql("SELECT status, count(*) FROM headgate.entry_state GROUP BY status")  # pyright: ignore[reportArgumentType]: pairs
-        )
+        return dict(self.sql("SELECT status, count(*) FROM headgate.entry_state GROUP BY status"))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import unquote
 
-from headgate.model.mask import printable
+from headgate.model.mask import mask_uri, printable
 
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KB", "MB", "GB", "TB")
@@ -110,6 +110,17 @@ def short(digest: str | None, length: int = 12) -> str:
     return "–" if digest is None else digest.removeprefix("sha256:")[:length]
 
 
+def sentence(text: str) -> str:
+    """As a sentence of a page begins and ends."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")
+
+
+def masked(uri: str) -> str:
+    """A uri without passwords and signatures."""
+    return mask_uri(uri)
+
+
 def name_of(uri: str) -> str:
     """The last part of a uri: what people call it."""
     return printable(unquote(uri.rstrip("/").rpartition("/")[2] or uri))
@@ -122,6 +133,7 @@ def folder_of(uri: str) -> str:
 
 
 _SAID = (
-    span, ago, moment, clock, iso, count, brief, rate, many, share, size, short, name_of, folder_of,
+    span, ago, moment, clock, iso, count, brief, rate, many, share, size, short, sentence, masked,
+    name_of, folder_of,
 )  # fmt: skip
 FILTERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _SAID}
