@@ -1,7 +1,6 @@
 """What happened, for whoever asks: all in all, entry by entry, and why.
 
 overview    each pipeline in figures
-entries     a page of entries, newest first
 find        the entries that an id, a key or a uri means
 life        everything that is known about one entry
 explain     the same in sentences, each with the row that proves it
@@ -17,16 +16,16 @@ from datetime import datetime
 from urllib.parse import quote_from_bytes
 
 from headgate.errors import UsageError
-from headgate.model.entry import DONE, RESTING, Status
 from headgate.pg import Database, queries
 
 from . import flow, worker
+from .entries import EntryState
 from .explain import Statement, explain
 from .life import Life, life
 
 __all__ = [
     "EntryState", "Life", "Overview", "PipelineFigures", "Statement",
-    "entries", "explain", "find", "life", "overview",
+    "explain", "find", "life", "overview",
 ]  # fmt: skip
 
 Q = queries.load(__file__)
@@ -35,7 +34,6 @@ NEWEST = 2**63 - 1
 PREFIX = 8
 _POINTER = re.compile(r"(?:journal )?(\d{1,18})/(\d{1,9})")
 _HEX = re.compile(r"[0-9a-f]{1,64}")
-_LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
 
 
 @dataclass(slots=True)
@@ -65,26 +63,6 @@ class Overview:
     workers_alive: int
 
 
-@dataclass(frozen=True, slots=True)
-class EntryState:
-    """Where one entry is now: a row of the view `entry_state`."""
-
-    entry: int
-    pipeline: str
-    uri: str
-    key: str
-    status: str
-    reason: str | None
-    attempts: int
-    fence: int
-    event_time: datetime
-    received_at: datetime
-    settled_at: datetime | None
-    due_at: datetime | None
-    worker: str | None
-    version: int | None
-
-
 async def overview(db: Database) -> Overview:
     """Each pipeline in figures, as of one moment."""
     async with db.transaction() as link:
@@ -108,37 +86,6 @@ async def overview(db: Database) -> Overview:
 def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
     # A pipeline that has rows and is not registered is verify's business; here it is shown.
     return figures.setdefault(pipeline, PipelineFigures(f"pipeline {pipeline}", 0, 0, 0, 0))
-
-
-async def entries(
-    db: Database,
-    *,
-    pipeline: str | None = None,
-    status: str | None = None,
-    uri_like: str | None = None,
-    limit: int = 50,
-    before_id: int | None = None,
-) -> list[EntryState]:
-    """A page of entries, newest first. `uri_like` is a LIKE pattern; the next page begins before
-    the last entry of this one. Raises `UsageError` for a status that no entry rests in.
-    """
-    before = NEWEST if before_id is None else before_id
-    if status is None:
-        rows = await db.fetch(Q.entries, before, pipeline, uri_like, limit)
-    else:
-        rows = await db.fetch(_query(status), before, pipeline, uri_like, limit, status)
-    return [EntryState(*row) for row in rows]
-
-
-def _query(status: str) -> str:
-    if status in _LIVE:
-        return Q.entries_live
-    if status == Status.QUARANTINED:
-        return Q.entries_aside
-    if status in DONE:
-        return Q.entries_ended
-    names = ", ".join(sorted(RESTING))
-    raise UsageError(f"no entry rests in status {status!r}", hint=f"use one of: {names}")
 
 
 async def find(

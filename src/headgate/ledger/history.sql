@@ -9,44 +9,6 @@ SELECT p.id, p.name, coalesce(sum(t.received), 0)::bigint AS received,
 FROM headgate.pipeline p LEFT JOIN headgate.tally t ON t.pipeline = p.id
 GROUP BY p.id, p.name ORDER BY p.name
 
--- name: entries
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM headgate.entry_state s
-WHERE s.entry < $1 AND ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY s.entry DESC LIMIT $4
-
--- name: entries_live
--- The rare ones are looked up from the table they are in, not looked for among all.
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT w.id FROM headgate.work w
-      WHERE w.id < $1 AND CASE $5::text WHEN 'claimed' THEN w.worker IS NOT NULL
-                                  WHEN 'waiting' THEN w.worker IS NULL AND w.due_at IS NOT NULL
-                                  ELSE w.worker IS NULL AND w.due_at IS NULL END
-      ORDER BY w.id DESC) c
-JOIN headgate.entry_state s ON s.entry = c.id
-WHERE ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY c.id DESC LIMIT $4
-
--- name: entries_aside
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT q.entry FROM headgate.quarantine q
-      WHERE q.entry < $1 AND $5::text = 'quarantined' ORDER BY q.entry DESC) c
-JOIN headgate.entry_state s ON s.entry = c.entry
-WHERE ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY c.entry DESC LIMIT $4
-
--- name: entries_ended
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT DISTINCT j.entry FROM headgate.journal j
-      WHERE j.entry < $1 AND j.outcome = $5::text::headgate.status ORDER BY j.entry DESC) c
-JOIN headgate.entry_state s ON s.entry = c.entry
-WHERE s.status = $5 AND ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY c.entry DESC LIMIT $4
-
 -- name: by_ids
 SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
        s.received_at, s.settled_at, s.due_at, s.worker, s.version

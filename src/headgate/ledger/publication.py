@@ -116,8 +116,3 @@ async def with_heads(db: Database, pipeline: int, publications: Sequence[Publica
     first = {p.uri: p.entry for p in publications if p.predecessor is None}
     rows = await db.fetch(Q.taken, pipeline, list(first))
     return {first[r["uri"]] for r in rows}
-
-
-async def versions(db: Database, entry: int, limit: int) -> list[int]:
-    """The publications of the uri that this one is of, the newest first."""
-    return [r["entry"] for r in await db.fetch(Q.versions, entry, limit)]

@@ -59,12 +59,7 @@ def redacted(document: Any) -> Any:
     """A copy in which every field that may hold words of the data says `restricted`."""
     if isinstance(document, Mapping):
         given = cast("Mapping[str, Any]", document)
-        return {
-            name: RESTRICTED
-            if name in HIDDEN and value not in (None, "", [], {})
-            else redacted(value)
-            for name, value in given.items()
-        }
+        return {name: _field(name, value) for name, value in given.items()}
     if isinstance(document, Sequence) and not isinstance(document, str | bytes | bytearray):
         return [redacted(one) for one in cast("Sequence[Any]", document)]
     return document

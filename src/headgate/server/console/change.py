@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from headgate.catalog import run
 from headgate.catalog.lineage import Lineage, lineage
 from headgate.errors import UsageError
-from headgate.ledger import anchor, facts, publication, revert
+from headgate.ledger import anchor, facts, published, revert
 from headgate.ledger.changes import Cursor
 from headgate.ledger.changes import change as ended
 from headgate.ledger.revert import Plan
@@ -126,7 +126,6 @@ async def _told(serving: Serving, by: Sight, entry: int) -> Facts:
 async def _view(serving: Serving, told: Facts, to: int | None) -> View:
     assert told.version is not None
     db = serving.db
-    entries = await publication.versions(db, told.entry, VERSIONS)
     chain, head = await anchor.chain_at(db, told.position), await anchor.head(db)
     drawn = lineage(told)
     return View(
@@ -137,7 +136,7 @@ async def _view(serving: Serving, told: Facts, to: int | None) -> View:
         delta=delta.between(told.before, told.version),
         rows=delta.rows(told.before, told.version),
         moments=list(_moments(told)),
-        versions=(await facts.of_publications(db, entries))[::-1],
+        versions=await published.versions(db, told.entry, VERSIONS),
         chain=None if chain is None else chain.hex(),
         position=0 if head is None else head.pos,
         drawn=drawn,
@@ -151,7 +150,8 @@ async def _view(serving: Serving, told: Facts, to: int | None) -> View:
 async def _undo(serving: Serving, told: Facts, to: int | None) -> Undo:
     head = None if told.successor is None else told.successor[0]
     if head is not None:
-        (head,) = await publication.versions(serving.db, told.entry, 1) or [head]
+        newest = await published.versions(serving.db, told.entry, 1)
+        head = newest[0].entry if newest else head
     try:
         return Undo(await revert.plan(serving.db, told.entry, to=to))
     except UsageError as error:
