@@ -15,9 +15,10 @@ from headgate.pg import Database, queries
 
 Q = queries.load(__file__)
 
-NEWEST = 2**63 - 1
 # So many rows are read at most for a page; a deed of more goes on on the next one.
 ROWS = 1000
+# So many are looked over for a page, however few of them fit: the next one goes on from there.
+EFFORT = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,15 @@ class Deed:
     last_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some decisions. The next page is what comes before `place`, if there may be `more`."""
+
+    rows: list[Action]
+    place: int
+    more: bool
+
+
 async def actions(
     db: Database,
     *,
@@ -56,11 +66,15 @@ async def actions(
     since: datetime | None = None,
     before_id: int | None = None,
     limit: int = 50,
-) -> list[Action]:
-    """A page of decisions, newest first; the next one begins before the last id of this one."""
-    before = NEWEST if before_id is None else before_id
-    rows = await db.fetch(Q.page, before, actor, pipeline, since, limit)
-    return [Action(*row) for row in rows]
+) -> Page:
+    """A page of decisions, newest first. It may have fewer than `limit`, and more follow."""
+    before: int = await db.fetchval(Q.newest) + 1 if before_id is None else before_id
+    low = max(before - EFFORT, 1)
+    found = await db.fetch(Q.page, before, low, actor, pipeline, since, limit + 1)
+    rows = [Action(*row) for row in found[:limit]]
+    if len(found) > limit:
+        return Page(rows, rows[-1].id, True)
+    return Page(rows, low, low > 1)
 
 
 def deeds(rows: Iterable[Action], most: int) -> list[Deed]:
