@@ -96,14 +96,15 @@ def redrive(
     of, terms = wanted(**filtered), Terms(canary, batch, per_second(rate), stop_share, backlog)
 
     async def question(db: Database) -> tuple[Planned, int | None, int, list[str]]:
-        from headgate.ledger import budget, history
+        from headgate.ledger import budget
         from headgate.ledger import redrive as ledger
+        from headgate.ledger.worker import alive
 
         planned = await ledger.preview(db, of, terms)
         made = None if dry_run else await ledger.plan(db, of, terms, because=because or "")
         spent = {row["name"] for row in await db.fetch(budget.Q.spent)}
         slow = sorted(spent & {pipeline for pipeline, _, _ in planned.counts})
-        return planned, made, await db.fetchval(history.Q.workers_alive), slow
+        return planned, made, await alive(db), slow
 
     planned, made, workers, slow = ask(asked.settings(), question)
     if as_json:

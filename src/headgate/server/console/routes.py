@@ -10,13 +10,43 @@ from starlette.responses import RedirectResponse, Response
 from headgate.server.access import opened
 from headgate.server.problem import Refusal
 
-from . import activity, datasets, now, pipelines
+from . import (
+    actions,
+    activity,
+    change,
+    changes,
+    datasets,
+    entry,
+    now,
+    pipelines,
+    quarantine,
+    redrives,
+    replays,
+)
 from .page import THEME_COOKIE, Theme, path_of, statics
 
 YEAR_SECONDS = 31_536_000
 
 frame = APIRouter(include_in_schema=False)
-ROUTERS = (frame, now.router, pipelines.router, datasets.router, activity.router)
+ROUTERS = (
+    frame,
+    *(
+        page.router
+        for page in (
+            now,
+            changes,
+            change,
+            entry,
+            quarantine,
+            redrives,
+            replays,
+            pipelines,
+            datasets,
+            activity,
+            actions,
+        )
+    ),
+)
 
 _FILES = opened("files of ours, the same for everybody")
 _LOOKS = opened("which theme somebody likes is their own business")

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
 
-from headgate.model.mask import mask_uri
+from headgate.model.mask import mask_uri, printable
 
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KB", "MB", "GB", "TB")
@@ -120,7 +121,19 @@ def masked(uri: str) -> str:
     return mask_uri(uri)
 
 
+def name_of(uri: str) -> str:
+    """The last part of a uri: what people call it."""
+    return printable(unquote(uri.rstrip("/").rpartition("/")[2] or uri))
+
+
+def folder_of(uri: str) -> str:
+    """What comes before its name."""
+    before, slash, _ = uri.rstrip("/").rpartition("/")
+    return before + slash
+
+
 _SAID = (
     span, ago, moment, clock, iso, count, brief, rate, many, share, size, short, sentence, masked,
+    name_of, folder_of,
 )  # fmt: skip
 FILTERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _SAID}
