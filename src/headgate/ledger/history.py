@@ -20,7 +20,7 @@ from headgate.errors import UsageError
 from headgate.model.entry import DONE, RESTING, Status
 from headgate.pg import Database, queries
 
-from . import flow, worker
+from . import flow
 from .explain import Statement, explain
 from .life import Life, life
 
@@ -102,7 +102,7 @@ async def overview(db: Database) -> Overview:
         for id, queue in (await flow.queued(link, live)).items():
             f = _of(figures, id)
             f.ready, f.claimed, f.waiting = queue.ready, queue.claimed, queue.waiting
-        return Overview(list(figures.values()), await worker.alive(link))
+        return Overview(list(figures.values()), await link.fetchval(Q.workers_alive))
 
 
 def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:

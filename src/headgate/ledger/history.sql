@@ -9,6 +9,9 @@ SELECT p.id, p.name, coalesce(sum(t.received), 0)::bigint AS received,
 FROM headgate.pipeline p LEFT JOIN headgate.tally t ON t.pipeline = p.id
 GROUP BY p.id, p.name ORDER BY p.name
 
+-- name: workers_alive
+SELECT count(*) FROM headgate.worker WHERE buried_at IS NULL AND alive_until > clock_timestamp()
+
 -- name: entries
 SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
        s.received_at, s.settled_at, s.due_at, s.worker, s.version
