@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -320,9 +319,9 @@ def _show_delta(delta: Delta) -> None:
 
 
 def _show_rows(before: Version | None, after: Version | None) -> None:
-    old: Mapping[str, int] = before.rows if before else {}
-    new: Mapping[str, int] = after.rows if after else {}
-    rows = [(t, old.get(t, 0), new.get(t, 0)) for t in sorted({*old, *new})]
+    from headgate.model import delta
+
+    rows = [(r.table, r.before, r.now) for r in delta.rows(before, after)]
     if rows:
         show.out("", show.table(("rows of", "before", "after"), rows, right=("before", "after")))
 

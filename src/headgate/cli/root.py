@@ -20,6 +20,7 @@ SECTIONS: Sections = {
     },
     "Look": {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
+        "top": Place("headgate.cli.top:top", "Everything at one look, live."),
         "slo": Place("headgate.cli.slo:slo", "What is promised, and how much of it is left."),
         "tail": Place("headgate.cli.tail:tail", "Follow changes as they end."),
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),

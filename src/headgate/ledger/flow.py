@@ -121,6 +121,22 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
+class Clock:
+    """The ledger's time, when it was last added up, and the commits that are not yet."""
+
+    now: datetime
+    rolled_at: datetime
+    behind: int
+    waits_since: datetime | None
+
+    @property
+    def stale_seconds(self) -> float:
+        """How long the first of them waits."""
+        since = self.waits_since
+        return 0.0 if since is None else (self.now - since).total_seconds()
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
     """The last minutes of each pipeline, none left out. `behind` are commits not added up yet."""
 
@@ -243,6 +259,13 @@ def _date(found: dict[int, StreamNow], standing: list[watermark.Standing]) -> No
             s.lag_seconds = (w.now - s.watermark).total_seconds()
 
 
+async def clock(db: Database | Link) -> Clock:
+    """What time it is, and how far the roll-up is."""
+    row = await db.fetchrow(Q.clock)
+    assert row is not None
+    return Clock(*row)
+
+
 async def series(db: Database, minutes: int = 60, *, pipeline: str | None = None) -> Series:
     """The last `minutes`, one point a minute and pipeline; up to three days back."""
     return await _series(db, minutes, 1, pipeline)
@@ -256,18 +279,15 @@ async def hours(db: Database, hours: int, *, pipeline: str | None = None) -> Ser
 async def _series(db: Database, many: int, width: int, only: str | None) -> Series:
     async with db.transaction() as link:
         await link.execute(Q.snapshot)
-        clock = await link.fetchrow(Q.clock)
-        assert clock is not None
-        now: datetime = clock["now"]
+        at = await clock(link)
+        now = at.now
         begun = now.replace(second=0, microsecond=0, minute=0 if width == 60 else now.minute)
         grid = _Grid(begun - timedelta(minutes=width * (many - 1)), timedelta(minutes=width), many)
         for r in await link.fetch(Q.pipelines):
             if only in (None, r["name"]):
                 grid.begin(r["name"])
         await _fill(link, grid, width)
-    return Series(
-        grid.since, now, clock["rolled_at"], clock["behind"], 60 * width, dict(grid.pipelines)
-    )
+    return Series(grid.since, now, at.rolled_at, at.behind, 60 * width, grid.pipelines)
 
 
 class _Grid:

@@ -245,8 +245,10 @@ FROM headgate.flow_latency l JOIN headgate.pipeline p ON p.id = l.pipeline
 WHERE l.minutes = $1 AND l.at >= $2 ORDER BY l.at, p.name, l.bucket
 
 -- name: clock
+-- What time it is, and what is not added up yet: how many commits, and since when the first of them waits.
 SELECT clock_timestamp() AS now, m.rolled_at,
-       coalesce((SELECT max(c.pos) FROM headgate.commit c), 0) - m.pos AS behind
+       coalesce((SELECT max(c.pos) FROM headgate.commit c), 0) - m.pos AS behind,
+       (SELECT c.at FROM headgate.commit c WHERE c.pos = m.pos + 1) AS waits_since
 FROM headgate.flow_mark m
 
 -- name: pipelines

@@ -80,7 +80,7 @@ async def overview(db: Database) -> Overview:
         for id, queue in (await flow.queued(link, live)).items():
             f = _of(figures, id)
             f.ready, f.claimed, f.waiting = queue.ready, queue.claimed, queue.waiting
-        return Overview(list(figures.values()), await worker.alive(link))
+        return Overview(list(figures.values()), await link.fetchval(Q.workers_alive))
 
 
 def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
@@ -88,11 +88,14 @@ def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
     return figures.setdefault(pipeline, PipelineFigures(f"pipeline {pipeline}", 0, 0, 0, 0))
 
 
-async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
+async def find(
+    db: Database, text: str, *, limit: int = 50, quick: bool = False
+) -> list[EntryState]:
     """The entries that `text` means: an id, a key or its beginning, a line of the journal, a uri,
     or a file's path.
 
     Newest first; empty when there is none. Raises `UsageError` when a beginning fits several keys.
+    A uri is looked for among all entries; `quick`, among what is published or in quarantine.
     """
     text = text.strip()
     ids: list[int] = []
@@ -104,7 +107,8 @@ async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
     if not ids and (line := await at_pointer(db, text)) is not None:
         ids = [line[0]]
     if not ids and text:
-        ids = [r["id"] for r in await db.fetch(Q.ids_by_uri, uris(text), limit)]
+        by_uri = Q.ids_by_uri_quick if quick else Q.ids_by_uri
+        ids = [r["id"] for r in await db.fetch(by_uri, uris(text), limit)]
     return [EntryState(*row) for row in await db.fetch(Q.by_ids, ids)] if ids else []
 
 

@@ -25,6 +25,22 @@ CROSS JOIN LATERAL (
 -- name: ids_by_uri
 SELECT e.id FROM headgate.entry e WHERE e.uri = ANY ($1::text[]) ORDER BY e.id DESC LIMIT $2
 
+-- name: ids_by_uri_quick
+-- Without a walk through all entries: what readers see of a uri, the versions before it, and what of it
+-- waits for a decision.
+WITH RECURSIVE back AS (
+    SELECT u.entry, u.predecessor FROM headgate.pipeline p
+    CROSS JOIN LATERAL (
+        SELECT u.entry, u.predecessor FROM headgate.publication u
+        WHERE u.pipeline = p.id AND u.uri = ANY ($1::text[]) AND u.successor IS NULL OFFSET 0) u
+    UNION ALL
+    SELECT u.entry, u.predecessor FROM back b JOIN headgate.publication u ON u.entry = b.predecessor)
+SELECT x.id FROM (
+    (SELECT b.entry AS id FROM back b LIMIT $2)
+    UNION
+    (SELECT q.entry FROM headgate.quarantine q JOIN headgate.entry e ON e.id = q.entry
+     WHERE e.uri = ANY ($1::text[]) LIMIT $2)) x
+ORDER BY x.id DESC LIMIT $2
 
 -- name: at_pointer
 SELECT j.entry, j.outcome::text AS outcome FROM headgate.journal j WHERE j.batch = $1 AND j.n = $2

@@ -56,13 +56,18 @@ class Targets:
         """The promise in words."""
         match slo:
             case "duplicates":
-                return f"at most {self.duplicates:.3g} of deliveries are repeated"
+                return f"at most {_percent(self.duplicates)} of deliveries are repeated"
             case "double_applies":
                 return "nothing is applied twice"
             case "latency":
-                return f"{self.latency_share:.3g} of entries end within {self.latency_seconds:g} s"
+                most = _percent(self.latency_share)
+                return f"{most} of entries end within {self.latency_seconds:g} s"
             case "dead_letters":
-                return f"at most {self.dead_letters:.3g} of what ends is set aside"
+                return f"at most {_percent(self.dead_letters)} of what ends is set aside"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
 
 from .limits import Buckets, read_body
+from .oidc import Issuer, Terms
 from .problem import Refusal, unproven
 
 log = get_logger("headgate.serve")
@@ -90,6 +91,7 @@ class Serving:
     downloads: int = 0
     loaded: dict[str, Loaded] = field(default_factory=dict[str, Loaded])
     verifying: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
+    issuer: Issuer | None = None
     verifier: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
@@ -167,6 +169,8 @@ async def open_doors(
         local=local or Local(),
         tuning=tuning or Tuning(),
     )
+    if (terms := Terms.of(serving.tuning)) is not None:
+        serving.issuer = Issuer(terms, web)
     serving.loaded = {pipeline.name: Loaded.of(pipeline) for pipeline in pipelines}
     for pipeline in pipelines:
         pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]

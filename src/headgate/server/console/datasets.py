@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import quote
 
 from fastapi import Request
 from starlette.responses import Response
@@ -148,7 +149,7 @@ async def _items(seen: Look, name: str, after: Place | None, most: int) -> list[
     return [
         Item(
             f.item,
-            f"/datasets/{name}/{f.item}",
+            f"/datasets/{name}/{quote(f.item)}",
             facts[f.entries[0]],
             _starts(facts[f.entries[0]]),
             len(f.entries),

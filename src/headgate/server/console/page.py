@@ -14,6 +14,7 @@ The headers that guard a page are set by the server's guard, for all pages alike
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ from headgate.server.problem import Refusal
 
 from . import draw, flash, words
 
+# A path of ours: no scheme, no host, nothing that a browser would read as one.
+_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 THEME_COOKIE = "headgate_theme"
 Theme = Literal["auto", "light", "dark"]
 
@@ -124,6 +127,11 @@ def path(request: Request) -> str:
     """The address of this page on this server."""
     query = request.url.query
     return quote(request.url.path) + (f"?{query}" if query else "")
+
+
+def path_of(said: str) -> str:
+    """Where to go next: a path of ours, whatever was asked for. Nobody is sent elsewhere."""
+    return said if _PATH.fullmatch(said) else "/"
 
 
 def theme(request: Request) -> Theme:
