@@ -23,7 +23,7 @@ SENDER = f"00-{TRACE}-{SPAN}-01"
 def envelope(**more: object) -> Envelope:
     said = {"event_id": "e", "source": "test", "uri": "test://a", "provider": "webhook"}
     times = {"event_time": NOW, "received_at": NOW, "detector": "event"}
-    return Envelope(**{**said, **times, **more})  # pyright: ignore[reportArgumentType]
+    return Envelope(**{**said, **times, **more})
 
 
 @pytest.mark.parametrize(

@@ -93,7 +93,7 @@ async def test_one_change_is_one_trace_from_its_source_to_its_commit(world: Worl
     assert collector.value("messages_received_total", queue="rain", env="test") == 1
     assert collector.value("headgate_settled_total", outcome="finalized", env="test") == 1
     assert collector.value("headgate_promotions_total", hashed="true") == 1
-    assert collector.value("headgate_energy_joules_total", pipeline="p") > 0
+    assert (collector.value("headgate_energy_joules_total", pipeline="p") or 0) > 0
     (latency, *_) = collector.points("headgate_commit_seconds")
     assert latency.count == 1
     assert [e.trace_id.hex() for e in latency.exemplars] == [settle.trace]

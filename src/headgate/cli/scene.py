@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from headgate.ledger.flow import Clock, Point, Series, StreamNow
     from headgate.ledger.redrive import Redrive
+    from headgate.ledger.replays import Standing as Replay
     from headgate.ledger.worker import Living
     from headgate.ledger.wrong import Wrong
     from headgate.model.slo import SloStanding
-    from headgate.pg import Database, Record
+    from headgate.pg import Database
     from headgate.settings import Settings
 
 MINUTES = 30
@@ -59,7 +60,7 @@ class Scene:
 
 async def look(db: Database, settings: Settings) -> Scene:
     """Ask the ledger for all of it; a few milliseconds, however long it is."""
-    from headgate.ledger import flow, redrive, replay, slo, worker, wrong
+    from headgate.ledger import flow, redrive, replays, slo, worker, wrong
 
     targets = settings.tuning().targets
     streams = await flow.now(db)
@@ -71,7 +72,7 @@ async def look(db: Database, settings: Settings) -> Scene:
     found = await wrong.look(db, streams, slos, clock, len(workers), targets, budget_seconds)
     running = [
         *_redrives(await redrive.redrives(db, limit=10)),
-        *_replays(await db.fetch(replay.Q.list, None, 10)),
+        *_replays(await replays.replays(db, limit=10)),
     ]
     return Scene(clock, found, streams, series, slos, workers, running)
 
@@ -84,13 +85,10 @@ def _redrives(plans: Sequence[Redrive]) -> Iterator[Running]:
             yield Running("redrive", plan.id, plan.state, done, p.total, plan.left_seconds)
 
 
-def _replays(rows: Sequence[Record]) -> Iterator[Running]:
-    for r in rows:
-        if r["state"] == "running":
-            seconds = (r["moved_at"] - r["asked_at"]).total_seconds()
-            rest = r["inputs"] - r["done"]
-            eta = rest * seconds / r["done"] if r["done"] and seconds > 0 else None
-            yield Running(f"replay ({r['mode']})", r["id"], "running", r["done"], r["inputs"], eta)
+def _replays(found: Sequence[Replay]) -> Iterator[Running]:
+    for r in found:
+        if r.state == "running":
+            yield Running(f"replay ({r.mode})", r.id, r.state, r.done, r.inputs, r.eta_seconds)
 
 
 def document(scene: Scene) -> dict[str, object]:

@@ -9,6 +9,9 @@ CROSS JOIN LATERAL (
     ORDER BY d.registered_at DESC, d.id DESC LIMIT 1) d
 WHERE d.declared -> 'dataset' ->> 'access' <> 'public'
 
+-- name: names
+SELECT p.name FROM headgate.pipeline p ORDER BY p.name
+
 -- name: of_entries
 SELECT e.id AS entry, p.name AS pipeline FROM headgate.entry e
 JOIN headgate.pipeline p ON p.id = e.pipeline WHERE e.id = ANY ($1::bigint[])

@@ -56,7 +56,7 @@ async def changes(
             seen.db,
             place,
             limit,
-            pipelines=by.of(pipeline),
+            pipelines=await seen.searched(by.of(pipeline), uri),
             outcome=outcome,
             uri_prefix=uri,
             newest_first=order == "newest",
@@ -102,7 +102,7 @@ async def stream(
             place = await ledger.latest(seen.db)
         else:
             await check(seen.db, place)
-    named = by.of(pipeline)
+        named = await seen.searched(by.of(pipeline), uri)
     wanted = feed.Wanted(
         by.sees_restricted,
         None if named is None else frozenset(named),

@@ -38,7 +38,7 @@ async def entries(
     async with by.look() as seen:
         page = await ledger.entries(
             seen.db,
-            pipelines=by.of(pipeline),
+            pipelines=await seen.searched(by.of(pipeline), uri),
             status=status,
             uri_like=None if uri is None else ledger.beginning(uri),
             limit=limit,

@@ -46,7 +46,7 @@ async def publications(
     async with by.look() as seen:
         page = await ledger.publications(
             seen.db,
-            pipelines=by.of(pipeline),
+            pipelines=await seen.searched(by.of(pipeline), uri),
             uri_like=None if uri is None else beginning(uri),
             every=every,
             limit=limit,

@@ -30,6 +30,10 @@ class Look:
         """A document about something of this pipeline, as they may read it."""
         return hidden(document) if self.eyes.hides(pipeline) else document
 
+    async def searched(self, pipelines: list[str] | None, uri: str | None) -> list[str] | None:
+        """Of these pipelines (None: all), those in which they may look for a uri."""
+        return await self.eyes.searched(self.db, pipelines, uri)
+
 
 @dataclass(frozen=True, slots=True)
 class Reader:

@@ -38,6 +38,7 @@ class Draft:
     pipelines: list[str]
     classes: list[str]
     reasons: list[str]
+    pace: str
 
 
 @router.get("/redrives")
@@ -58,12 +59,13 @@ async def new(request: Request) -> Response:
     by = await sight(request)
     said = {**_USUAL, **{k: v for k, v in request.query_params.items() if k in _USUAL and v}}
     of = wanted(request.query_params)
-    planned, refusal, hint = None, "", ""
+    planned, terms, refusal, hint = None, Terms(), "", ""
     async with serving.readers, ledger():
         known = await pipelines(serving.db, by)
         groups = [g for g in await quarantined.summary(serving.db) if g.pipeline in known]
         try:
-            planned = await redrive.preview(serving.db, of, _terms(said))
+            terms = _terms(said)
+            planned = await redrive.preview(serving.db, of, terms)
         except (UsageError, ValueError) as error:
             refusal, hint = f"{error}", getattr(error, "hint", "") or ""
         spent = {row["name"] for row in await serving.db.fetch(budget.Q.spent)}
@@ -73,7 +75,9 @@ async def new(request: Request) -> Response:
         hint = "Choose a pipeline of yours."
     slow = sorted(spent & {name for name, _, _ in planned.counts} if planned else ())
     classes, reasons = sorted({g.classed for g in groups}), sorted({g.reason for g in groups})
-    view = Draft(of, said, planned, refusal, hint, slow, workers, known, classes, reasons)
+    view = Draft(
+        of, said, planned, refusal, hint, slow, workers, known, classes, reasons, terms.pace
+    )
     return render(
         request, "redrive_new.html", "Plan a redrive", here="quarantine", view=view, by=by
     )
