@@ -19,6 +19,7 @@ FLOORS = {
     "catalog": 0.60,  # of the same without a catalog
     "sqs": 0.80,
     "backfill": 0.90,  # of the same by watching
+    "telemetry": 0.95,  # of the same with everything off
 }
 
 # figure → (the most it may be, its unit)

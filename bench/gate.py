@@ -11,14 +11,19 @@ import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
 from time import time
 
 import asyncpg
 
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
+from headgate.ledger.inbox import Registered
+from headgate.model.envelope import Envelope
 from headgate.pg import Database, migrate
 from headgate.runtime import loop, station
+from headgate.runtime.intake import count as count_shown
+from headgate.runtime.intake import telling
 from headgate.runtime.tuning import Tuning
 from headgate.runtime.work import Worker
 from headgate.telemetry.log import configure
@@ -27,6 +32,7 @@ from . import processes
 from .job import EFFECTS, Count, Event, batches, count, events, ids
 from .pipelines import Kind, declare, envelope, message
 from .processes import Report, Together
+from .shown import showing, supervisor
 
 TIMEOUT_SECONDS = 600.0
 LOOK_SECONDS = 0.02  # each look is work that the clock counts
@@ -69,6 +75,7 @@ async def _receive(
     folder: Path,
     deliveries: Sequence[Event],
     in_flight: int,
+    line: Connection | None = None,
 ) -> Report:
     async with await Database.open(url) as db:
         at = await station.register(db, declare(kind, folder))
@@ -76,22 +83,39 @@ async def _receive(
         together.begin()
         began = time()
         places = asyncio.Semaphore(in_flight)
-        async with asyncio.TaskGroup() as receiving:
-            for batch in told:
-                await places.acquire()
-                envelopes = [envelope(e, data) for e, data in batch]
-                task = receiving.create_task(inbox.receive(db, at, "bench", envelopes))
-                task.add_done_callback(lambda _: places.release())
+        with showing(line):
+            await _tell(db, at, told, places)
         ended = time()
         together.received.set()
         return {"began": began, "ended": ended}
 
 
+async def _tell(
+    db: Database, at: Registered, told: list[list[tuple[Event, bytes]]], places: asyncio.Semaphore
+) -> None:
+    async def receive(envelopes: list[Envelope]) -> None:
+        with telling("drain bench", "consumer", envelopes):
+            count_shown("bench", await inbox.receive(db, at, "bench", envelopes))
+
+    async with asyncio.TaskGroup() as receiving:
+        for batch in told:
+            await places.acquire()
+            envelopes = [envelope(e, data) for e, data in batch]
+            task = receiving.create_task(receive(envelopes))
+            task.add_done_callback(lambda _: places.release())
+
+
 def receiver(
-    together: Together, url: str, kind: Kind, folder: Path, n: int, in_flight: int
+    together: Together,
+    url: str,
+    kind: Kind,
+    folder: Path,
+    n: int,
+    in_flight: int,
+    line: Connection | None = None,
 ) -> Report:
     """The receiving process. While Postgres writes a batch, it may prepare the next."""
-    return loop.run(lambda: _receive(together, url, kind, folder, events(n), in_flight))
+    return loop.run(lambda: _receive(together, url, kind, folder, events(n), in_flight, line))
 
 
 def set_as_up_does() -> None:
@@ -102,22 +126,30 @@ def set_as_up_does() -> None:
     sys.setswitchinterval(0.001)
 
 
-async def _work(together: Together, url: str, kind: Kind, folder: Path, expected: int) -> Report:
-    tuning = Tuning()
+async def _work(
+    together: Together,
+    url: str,
+    kind: Kind,
+    folder: Path,
+    expected: int,
+    line: Connection | None = None,
+) -> Report:
+    tuning = Tuning(energy=line is not None)
     async with await Database.open(url) as db:
         paths = await station.paths(db, [declare(kind, folder)], tuning)
         worker = Worker(db, paths, tuning, name="bench")
         set_as_up_does()
         together.begin()
-        working = asyncio.create_task(worker.run())
-        while not await _finished(db, together, expected):
-            if working.done():
-                working.result()
-                raise RuntimeError("the worker stopped before its work was done")
-            await asyncio.sleep(LOOK_SECONDS)
-        ended = time()
-        worker.stop()
-        await working
+        with showing(line):
+            working = asyncio.create_task(worker.run())
+            while not await _finished(db, together, expected):
+                if working.done():
+                    working.result()
+                    raise RuntimeError("the worker stopped before its work was done")
+                await asyncio.sleep(LOOK_SECONDS)
+            ended = time()
+            worker.stop()
+            await working
         return {"ended": ended}
 
 
@@ -129,9 +161,16 @@ async def _finished(db: Database, together: Together, expected: int) -> bool:
     return settled >= expected and not await db.fetchval(LEFT)
 
 
-def worker(together: Together, url: str, kind: Kind, folder: Path, expected: int) -> Report:
+def worker(
+    together: Together,
+    url: str,
+    kind: Kind,
+    folder: Path,
+    expected: int,
+    line: Connection | None = None,
+) -> Report:
     """The working process."""
-    return loop.run(lambda: _work(together, url, kind, folder, expected))
+    return loop.run(lambda: _work(together, url, kind, folder, expected, line))
 
 
 async def effects(url: str, kind: Kind, deliveries: Sequence[Event]) -> Count:
@@ -153,14 +192,20 @@ def end_to_end(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
     return through(url, kind, folder, n)
 
 
-def through(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
-    """The same where everything is prepared."""
+def through(url: str, kind: Kind, folder: Path, n: int, collector: str = "") -> Outcome:
+    """The same where everything is prepared; with a collector, everything is shown to it."""
     deliveries = events(n)
+    heard = [processes.SERVER.Pipe(duplex=False) for _ in range(2 if collector else 0)]
+    said: list[Connection | None] = [w for _, w in heard] or [None, None]
     mains: dict[str, tuple[processes.Main, tuple[object, ...]]] = {
-        "receiver": (receiver, (url, kind, folder, n, 1)),
-        "worker": (worker, (url, kind, folder, len(ids(deliveries)))),
+        "receiver": (receiver, (url, kind, folder, n, 1, said[0])),
+        "worker": (worker, (url, kind, folder, len(ids(deliveries)), said[1])),
     }
-    reports = processes.run(mains, TIMEOUT_SECONDS)
+    if collector:
+        mains["supervisor"] = supervisor, ([r for r, _ in heard], collector)
+    reports = processes.run(mains, TIMEOUT_SECONDS, leaving=[w for _, w in heard])
+    if collector and reports["supervisor"]["dropped"]:
+        raise processes.Failed(f"{reports['supervisor']['dropped']:g} spans were dropped")
     got, done = reports["receiver"], reports["worker"]
     return Outcome(
         max(got["ended"], done["ended"]) - got["began"],

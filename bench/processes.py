@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import queue
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from multiprocessing.connection import Connection
 from multiprocessing.synchronize import Barrier, Event
 from typing import Any
 
@@ -48,8 +49,12 @@ def _child(main: Main, together: Together, out: Any, name: str, args: tuple[Any,
         out.put((name, traceback.format_exc()))
 
 
-def run(mains: Mapping[str, tuple[Main, tuple[Any, ...]]], timeout: float) -> dict[str, Report]:
-    """Run them all; what each reported, by name."""
+def run(
+    mains: Mapping[str, tuple[Main, tuple[Any, ...]]],
+    timeout: float,
+    leaving: Sequence[Connection] = (),
+) -> dict[str, Report]:
+    """Run them all; what each reported, by name. `leaving` are ends of pipes that only they use."""
     together, out = Together(len(mains)), SERVER.Queue()
     children = {
         name: SERVER.Process(target=_child, args=(main, together, out, name, args), daemon=True)
@@ -57,6 +62,8 @@ def run(mains: Mapping[str, tuple[Main, tuple[Any, ...]]], timeout: float) -> di
     }
     for child in children.values():
         child.start()
+    for line in leaving:
+        line.close()
     reports: dict[str, Report] = {}
     try:
         while len(reports) < len(children):

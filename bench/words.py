@@ -14,6 +14,7 @@ WORKLOADS = {
     "catalog": "files of 8 KiB, with a catalog",
     "sqs": "a queue of SQS",
     "backfill": "files of 8 KiB, never seen",
+    "telemetry": "declared rows, with everything shown",
 }
 # figure → (what it is, the name to measure it by)
 FIGURES = {

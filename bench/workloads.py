@@ -16,10 +16,12 @@ from . import (
     latency,
     operation,
     queue,
+    readers,
     reading,
     reconcile,
     stac_search,
     starting,
+    telemetry,
 )
 from .beside import Ran, Workload
 from .job import Count, events, ids
@@ -135,9 +137,11 @@ APART: dict[str, Callable[[Place, Size], Measured]] = {
     "catalog_rebuild": lambda place, size: ([], catalog.rebuilt(place, catalog.ITEMS)),
     "sqs": lambda place, size: queue.drained(place, size.reps),
     "operation": lambda place, size: ([], operation.figures(place, size.reps)),
+    "telemetry": lambda place, size: (telemetry.cost(place, size.reps, size.n), []),
     "import": lambda place, size: ([], starting.import_figures()),
     "parse": lambda place, size: ([], reading.figures()),
     "stac_search": lambda place, size: ([], stac_search.figures(place)),
+    "readers": lambda place, size: ([], readers.figures(place, size.n)),
     "reconcile": lambda place, size: ([], reconcile.figures(place)),
     "help": lambda place, size: ([], starting.help_figures()),
     "embedded": lambda place, size: ([], starting.embedded_figures(size.reps)),

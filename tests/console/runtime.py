@@ -1,7 +1,8 @@
 """A live runtime for browsers: `headgate up --serve` on pipelines in which everything happens.
 
 Files that are good, broken, unchanged and told twice; names and errors that would be markup if
-anybody let them; places on a map, in two versions; an upstream that is away.
+anybody let them; places on a map, in two versions; an upstream that is away; a gate that somebody
+can shut, behind which nothing comes out twice the same.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ SCRIPT = "<script>window.stolen=1</script>"
 IMAGE = "<img src=x onerror=window.stolen=1>"
 
 PIPELINES = """
-import csv, json
+import csv, json, time
 from datetime import datetime
+from pathlib import Path
 from decimal import Decimal
 from typing import TypedDict
 
@@ -72,6 +74,20 @@ def describe(item, obj):
     said = json.loads(obj.read())["properties"]
     item["id"] = said["field"]
     item["properties"]["datetime"] = said["sampled"]
+
+
+gauge = hg.Pipeline("gauge", sources=[hg.Directory("gauges/", settle=0, every=0.2)], store="lake/")
+
+
+@gauge.validate
+def opens(obj: hg.Object) -> None:
+    if Path("shut").exists():
+        raise hg.Permanent("the gate is shut")
+
+
+@gauge.transform
+def stamped(obj: hg.Object):
+    return {"stamp.txt": str(time.time_ns()).encode()}
 """
 
 HEADER = "station,at,mm\n"
@@ -149,9 +165,7 @@ class Runtime:
 
     def settled(self) -> dict[str, int]:
         """How many entries there are of each outcome."""
-        return dict(
-            self.sql("SELECT status, count(*) FROM headgate.entry_state GROUP BY status")  # pyright: ignore[reportArgumentType]: pairs
-        )
+        return dict(self.sql("SELECT status, count(*) FROM headgate.entry_state GROUP BY status"))
 
 
 @contextmanager
@@ -160,6 +174,7 @@ def running(folder: Path, database_url: str) -> Iterator[Runtime]:
     runtime = Runtime(folder, database_url)
     (folder / "pipelines.py").write_text(PIPELINES)
     (folder / "incoming").mkdir()
+    (folder / "gauges").mkdir()
     for name, content in FILES.items():
         runtime.put(name, content)
     log = folder / "log"

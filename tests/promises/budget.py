@@ -15,7 +15,7 @@ from tests.world import World, change
 
 import headgate as hg
 from headgate.errors import UsageError
-from headgate.ledger import budget
+from headgate.ledger import budget, inbox
 from headgate.model.signal import listen
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
@@ -137,6 +137,35 @@ async def test_the_quarantine_is_measured_by_pipeline_and_class(world: World):
         await Sweeper(world.db, Tuning()).sweep()
         assert heard["dead_letter_count", "test"] == 0
         assert heard["headgate_quarantine_entries", "p", "exhausted"] == 0
+    finally:
+        stop()
+
+
+async def test_the_quarantine_is_measured_by_the_source_that_told(world: World):
+    """Where a pipeline has several sources, and where several pipelines have one of a name."""
+    heard: dict[tuple[str, ...], float] = {}
+    stop = listen(lambda s, value, labels: heard.update({(s.name, *labels.values()): value}))
+    one = world.directory(name="one")
+    both = world.pipeline("both", sources=[one, world.directory(name="two")])
+    alone = world.pipeline("alone", sources=[one])
+    for p in (both, alone):
+        p.transform(lambda obj: 1 / 0)
+    try:
+        at = await world.register(both)
+        for source, n in (("one", 2), ("two", 1)):
+            told = [change(f"{source}{k}", b"1") for k in range(n)]
+            await inbox.receive(world.db, at, source, told)
+        await inbox.receive(world.db, await world.register(alone), "one", [change("x", b"1")])
+        await world.work(both, alone, workers=1)
+        sweeper = Sweeper(world.db, Tuning())
+        await sweeper.sweep()
+        assert heard["dead_letter_count", "one"] == 3
+        assert heard["dead_letter_count", "two"] == 1
+        ids = await world.rows("SELECT id FROM headgate.entry WHERE uri LIKE '%two%'")
+        await world.release(*(id for (id,) in ids))
+        await sweeper.sweep()
+        assert heard["dead_letter_count", "one"] == 3
+        assert heard["dead_letter_count", "two"] == 0
     finally:
         stop()
 

@@ -17,10 +17,11 @@ import pytest
 from tests.world import World, until
 
 import headgate as hg
-from headgate.ledger.operation import Held
+from headgate.ledger.operation import Held, reset
 from headgate.model import signal
 from headgate.model.operation import Named
 from headgate.operations.turn import Turn
+from headgate.runtime.gauges import Gauges
 
 
 @pytest.fixture(autouse=True)
@@ -586,3 +587,33 @@ async def test_long_work_keeps_its_lease(world: World) -> None:
         await until(renewed)
         op.result = 1
     assert op.result == 1
+
+
+async def test_a_reset_is_shown_by_whoever_sweeps(world: World) -> None:
+    """It may be made in a process that nobody scrapes; it is counted once, by its names."""
+    heard: list[tuple[float, dict[str, str]]] = []
+
+    def add(s: signal.Signal, value: float, labels: dict[str, str]) -> None:
+        if s is signal.REWRITES:
+            heard.append((value, labels))
+
+    def load() -> str:
+        with hg.operation("load_sales", key={"day": "1"}, dataset="sales", version="3") as op:
+            op.result = 1
+        return op.key
+
+    key = await asyncio.to_thread(load)
+    gauges = Gauges(world.db)
+    stop = signal.listen(add)
+    try:
+        await gauges.show()
+        await reset(world.db, bytes.fromhex(key), actor="me", because="x", forget=False)
+        await gauges.show()
+        await gauges.show()
+    finally:
+        stop()
+    ((times, labels),) = heard
+    assert times == 1
+    assert (labels["task"], labels["dataset_id"]) == ("load_sales", "sales")
+    assert labels["sovereignty_event"] == "false"
+    assert labels.keys() == set(signal.REWRITES.labels)

@@ -14,10 +14,11 @@ import headgate as hg
 from headgate.errors import UsageError
 from headgate.ledger import explain, facts, quarantine, replay, replays, revert
 from headgate.ledger.replay import Frozen, Mode, Otherwise, Wanted
-from headgate.model import delta, frozen
+from headgate.model import delta, frozen, signal
 from headgate.runtime.again import gather
 from headgate.runtime.again.report import Report
 from headgate.runtime.again.verify import COLLECTED, FREE_SQL, OLDER_ROWS, OVERWRITTEN, verify
+from headgate.runtime.gauges import Gauges
 from headgate.runtime.load import load
 from headgate.runtime.replays import pins_of
 from headgate.stores import FileStore, Local
@@ -199,6 +200,26 @@ async def test_code_that_makes_the_same_is_shown_to(world: World) -> None:
     place = await week(world)
     place.change('names.get(station[0], "?")', 'names.get(station[:1], "?")')
     assert (await place.verify(accepted=["code"])).ok
+
+
+async def test_how_replays_ended_is_measured(world: World) -> None:
+    """Proved the same, diverged, published: the share of successes can be told."""
+    place = await week(world, 2)
+    await place.verify()
+    place.change('"factor": 2', '"factor": 3')
+    await place.verify(accepted=["params"])
+    await place.publish(accepted=["params"])
+    heard: dict[str, float] = {}
+    stop = signal.listen(lambda s, value, labels: heard.update(_outcome(s, value, labels)))
+    try:
+        await Gauges(world.db).show()
+    finally:
+        stop()
+    assert heard == {"same": 1, "diverged": 1, "published": 1}
+
+
+def _outcome(s: signal.Signal, value: float, labels: dict[str, str]) -> dict[str, float]:
+    return {labels["outcome"]: value} if s is signal.REPLAYED else {}
 
 
 async def test_a_changed_parameter_is_named(world: World) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
+from tests.console.visit import hidden, visitor
 from tests.server.doors import Answer, app_of, ask
 from tests.world import World, change, until
 
@@ -349,7 +351,7 @@ async def test_a_replay_is_verified_in_the_background_and_published_by_stewards(
     """What this server has not loaded, or not as it is now, it does not run again."""
     file = Path(world.folder / "rain_api.py")
     file.write_text(PIPELINE.format(store=str(world.lake), mark=""))
-    (rain,) = load(str(file))
+    (rain,) = cast("list[hg.Pipeline]", load(str(file)))
     await world.receive(rain, change("a", "1"), change("b", "2"))
     await world.run(rain)
     app = await app_of(world.db, rain)
@@ -400,3 +402,69 @@ async def test_the_console_and_the_api_do_the_same(world: World) -> None:
     with pytest.raises(Refusal) as refusal:
         await act(serving, STEWARD, "sudo", {}, because=WHY)
     assert refusal.value.reason == "not_found"
+
+
+async def test_a_form_that_is_sent_twice_is_done_once(world: World) -> None:
+    """Both say that it was done; from a page that is opened anew it is asked for anew."""
+    p = await published(world, "one", "two")
+    app = await app_of(world.db, p)
+    steward = await visitor(app, world.db, "steward")
+    heard: list[list[str]] = []
+    for _ in range(2):
+        page = await steward.page("/replays")
+        said = {"csrf": hidden(page, "csrf"), "key": hidden(page, "key"), "because": WHY}
+        for _ in range(2):
+            answer = await steward.post("/console/actions/reset", {**said, "entry": "2"})
+            cookie = answer.headers["set-cookie"].split("headgate_said=")[1].partition(";")[0]
+            heard.append(json.loads(base64.urlsafe_b64decode(cookie.strip('"'))))
+    assert heard[0] == heard[1]
+    assert [tone for _, tone, _ in heard] == ["good", "good", "bad", "bad"]
+    assert await world.count("headgate.action") == 1
+
+
+async def test_an_admin_makes_and_ends_tokens(world: World) -> None:
+    """The secret is told once and kept nowhere; who is limited hands on no more than that."""
+    app = await app_of(world.db)
+    who = await token(world, "admin")
+    said = {"name": "night shift", "role": "operator", "because": WHY}
+    made = await post(app, "/v1/tokens", who, said, idempotency_key="k")
+    secret = made.json["token"]
+    theirs = {"authorization": f"Bearer {secret}"}
+    assert (await post(app, "/v1/redrives/9/stop", theirs, {"because": WHY})).status == 404
+    again = await post(app, "/v1/tokens", who, said, idempotency_key="k")
+    assert (again.json["id"], again.json["token"]) == (made.json["id"], None)
+    kept = await world.rows("SELECT a::text, k::text FROM headgate.action a, headgate.action_key k")
+    assert secret not in str(kept)
+    listed = await ask(app, "GET", "/v1/tokens", who)
+    assert secret not in listed.body.decode()
+    assert [(t["name"], t["role"]) for t in listed.json["tokens"]] == [
+        ("admin", "admin"), ("night shift", "operator"),
+    ]  # fmt: skip
+    end = f"/v1/tokens/{made.json['id']}/revoke"
+    assert (await post(app, end, who, {"because": "left"})).json["name"] == "night shift"
+    assert (await post(app, end, who, {"because": "left"})).reason == "action_refused"
+    assert (await post(app, "/v1/redrives/9/stop", theirs, {"because": WHY})).status == 401
+    assert [(verb, because) for _, verb, _, because in await done(world)] == [
+        ("make token night shift (operator)", WHY), ("end token night shift", "left"),
+    ]  # fmt: skip
+
+
+async def test_who_is_limited_to_pipelines_hands_on_no_more(world: World) -> None:
+    """Nor sees or ends the tokens of others."""
+    app = await app_of(world.db)
+    everyone, theirs = await token(world, "admin"), await token(world, "admin", pipelines=["p"])
+    own = {"name": "x", "role": "viewer", "because": WHY}
+    assert (await post(app, "/v1/tokens", theirs, own)).json["pipelines"] == ["p"]
+    more = {**own, "pipelines": ["p", "q"]}
+    assert (await post(app, "/v1/tokens", theirs, more)).reason == "pipeline_not_theirs"
+    big = (await post(app, "/v1/tokens", everyone, own)).json["id"]
+    ended = await post(app, f"/v1/tokens/{big}/revoke", theirs, {"because": WHY})
+    assert ended.reason == "unknown_token"
+    seen = (await ask(app, "GET", "/v1/tokens", theirs)).json["tokens"]
+    assert {tuple(t["pipelines"]) for t in seen} == {("p",)}
+    for wrong in (
+        {"role": "root"}, {"name": " "}, {"name": "a\nb"}, {"seconds": 0}, {"pipelines": []},
+        {"name": "x" * 101}, {"seconds": 1e12},
+    ):  # fmt: skip
+        refused = await post(app, "/v1/tokens", everyone, {**own, **wrong})
+        assert refused.status in (400, 409), wrong

@@ -12,8 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.world import World, change
 
+import headgate as hg
 from headgate.model.mask import Masker
+from headgate.model.trace import carried, read
 from headgate.telemetry.log import bound, configure, get_logger
 
 
@@ -178,3 +181,49 @@ def test_as_a_library_it_leaves_logging_alone(tmp_path: Path) -> None:
         [sys.executable, "-c", LIBRARY], env=environ, cwd=tmp_path, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+async def test_what_a_handler_logs_says_which_change_it_is_about(world: World) -> None:
+    """By key, message, object, run and trace: in a thread, on the loop, async and in an apply."""
+    configure("json", stream=(out := io.StringIO()))
+    sender = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+    plain, later = world.pipeline("plain"), world.pipeline("later")
+    library = logging.getLogger("library")
+
+    @plain.transform
+    def handle(obj: hg.Object) -> None:
+        library.info("handling")
+
+    @plain.apply
+    async def apply(tx: hg.Transaction, obj: hg.Object) -> None:
+        library.info("applying")
+
+    @later.transform
+    async def handle_async(obj: hg.Object) -> None:
+        await asyncio.sleep(0)
+        get_logger("mine").info("handling")
+        await asyncio.to_thread(library.info, "handling beside")
+
+    told = [carried(change(f"o{n}", b"1", event=f"e{n}"), read(sender)) for n in range(40)]
+    for p in (plain, later):
+        await world.receive(p, *told)
+        await world.run(p)
+    library.info("afterwards")
+    found = [line for line in lines(out) if "ing" in str(line["event"]) and "key" in line]
+    said = {(line["pipeline"], line["event"]) for line in found}
+    assert said == {
+        ("plain", "handling"),
+        ("plain", "applying"),
+        ("later", "handling"),
+        ("later", "handling beside"),
+    }
+    assert len(found) == 160
+    rows = await world.rows("SELECT id, encode(key, 'hex'), uri FROM headgate.entry")
+    known = {entry: (key, uri) for entry, key, uri in rows}
+    for line in found:
+        entry = line["entry"]
+        assert (line["key"], line["uri"]) == known[entry]
+        assert line["run"] == f"{entry}-1"
+        assert line["uri"] == f"test://o{str(line['message_id'])[1:]}"
+        assert line["trace_id"] == sender.split("-")[1]
+    assert "key" not in lines(out)[-1], "nothing is being done any more"

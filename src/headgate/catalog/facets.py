@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from headgate.model.energy import Used
+
 from .names import PRODUCER
 
 CORE = "https://openlineage.io/spec/2-0-2/OpenLineage.json"
@@ -26,6 +28,7 @@ STANDARD = {
 # Facet → its file in schemas/.
 OURS = {
     "headgate_checks": "openlineage/headgate-checks-run-facet-v1.schema.json",
+    "headgate_energy": "openlineage/headgate-energy-run-facet-v1.schema.json",
     "headgate_publication": "openlineage/headgate-publication-dataset-facet-v1.schema.json",
     "headgate_run": "openlineage/headgate-run-facet-v1.schema.json",
     "headgate_source": "openlineage/headgate-source-dataset-facet-v1.schema.json",
@@ -40,6 +43,23 @@ def standard(facet: str, **fields: Any) -> dict[str, Any]:
 def ours(facet: str, **fields: Any) -> dict[str, Any]:
     """A facet of our own."""
     return {"_producer": PRODUCER, "_schemaURL": _own(facet), **fields}
+
+
+def energy(used: Used) -> dict[str, Any]:
+    """What a run took, with what the estimate rests on. Short enough to read."""
+    return ours(
+        "headgate_energy",
+        cpuSeconds=used.cpu_seconds,
+        joules=_short(used.joules),
+        gramsCO2e=_short(used.grams),
+        coreWatts=used.core_watts,
+        overhead=used.overhead,
+        gridGramsPerKWh=used.grid_grams,
+    )
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.6g}")
 
 
 @cache

@@ -20,7 +20,7 @@ from headgate.model.mask import mask_uri
 from headgate.model.uri import split_uri
 
 from . import names
-from .facets import CORE, ours, standard
+from .facets import CORE, energy, ours, standard
 from .render import iri, moment, said
 
 SCHEMA = f"{CORE}#/$defs/RunEvent"
@@ -127,6 +127,8 @@ def _outcome(facts: Facts, kind: Kind) -> Document:
     made: Document = {}
     if facts.checks:
         made["headgate_checks"] = ours("headgate_checks", **results(facts))
+    if facts.energy is not None:
+        made["headgate_energy"] = energy(facts.energy)
     if kind == "FAIL":
         text = facts.error or facts.reason or "failed"
         made["errorMessage"] = standard("errorMessage", message=text, programmingLanguage="PYTHON")

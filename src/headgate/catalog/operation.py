@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from headgate.model.energy import Used
 from headgate.model.operation_facts import OperationFacts
 
 from . import names
-from .facets import CORE, standard
+from .facets import CORE, energy, standard
 from .prov import CONTEXT
 from .render import moment, quoted, said
 
@@ -109,6 +110,8 @@ def events(facts: OperationFacts) -> list[Document]:
     if (ended := facts.ended) is not None:
         kind = {"done": "COMPLETE", "failed": "FAIL"}.get(ended.event, "ABORT")
         last = _event(facts, kind, moment(ended.at))
+        if used := ended.doc.get("energy"):
+            last["run"]["facets"]["headgate_energy"] = energy(Used.restore(used))
         if kind == "FAIL":
             text = str(ended.doc.get("error") or ended.reason or "failed")
             last["run"]["facets"]["errorMessage"] = standard(

@@ -109,6 +109,20 @@ class ChecksFacet(TypedDict):
     checks: list[Checked]
 
 
+class EnergyFacet(TypedDict):
+    """What a run took of processors, and the energy and carbon that is estimated from it.
+
+    joules = cpuSeconds × coreWatts × overhead; gramsCO2e = joules ÷ 3,600,000 × gridGramsPerKWh
+    """
+
+    cpuSeconds: Annotated[float, Meta(ge=0)]
+    joules: Annotated[float, Meta(ge=0)]
+    gramsCO2e: Annotated[float, Meta(ge=0)]
+    coreWatts: Annotated[float, Meta(ge=0)]
+    overhead: Annotated[float, Meta(ge=1)]
+    gridGramsPerKWh: Annotated[float, Meta(ge=0)]
+
+
 class PublishedFile(TypedDict):
     """A file of a publication."""
 
@@ -162,6 +176,7 @@ DOCUMENTS: dict[str, tuple[Any, str]] = {
 }
 FACETS: dict[str, tuple[Any, str]] = {
     "headgate_checks": (ChecksFacet, "RunFacet"),
+    "headgate_energy": (EnergyFacet, "RunFacet"),
     "headgate_publication": (PublicationFacet, "DatasetFacet"),
     "headgate_run": (RunFacet, "RunFacet"),
     "headgate_source": (SourceFacet, "DatasetFacet"),

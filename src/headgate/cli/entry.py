@@ -15,6 +15,7 @@ from .ledger import ask
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from headgate.ledger.entries import Page
     from headgate.ledger.history import EntryState, Life, Statement
     from headgate.ledger.reset import How
     from headgate.pg import Database
@@ -53,16 +54,21 @@ def list_(
 ) -> None:
     """Entries, the newest first."""
 
-    async def question(db: Database) -> list[EntryState]:
-        from headgate.ledger import history
+    async def question(db: Database) -> Page:
+        from headgate.ledger.entries import containing, entries
 
-        text = None if uri is None else like(uri)
-        return await history.entries(
-            db, pipeline=pipeline, status=status, uri_like=text, limit=limit + 1, before_id=before
+        return await entries(
+            db,
+            pipelines=None if pipeline is None else [pipeline],
+            status=status,
+            uri_like=None if uri is None else containing(uri),
+            limit=limit,
+            before=before,
+            effort=None,
         )
 
-    found = ask(asked.settings(), question)
-    more, found = len(found) > limit, found[:limit]
+    page = ask(asked.settings(), question)
+    found, more = page.entries, page.more
     if as_json:
         show.as_json({"entries": found, "more": more})
         return
@@ -184,12 +190,6 @@ async def find(db: Database, which: str) -> EntryState:
         others = ", ".join(str(f.entry) for f in found[1:10]) + ("…" if len(found) > 10 else "")
         show.note(f"The newest of {len(found)}; the others are {others}.")
     return found[0]
-
-
-def like(text: str) -> str:
-    """A LIKE pattern for what contains this; * is any text."""
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped.replace('*', '%')}%"
 
 
 def _table(found: list[EntryState]) -> Any:

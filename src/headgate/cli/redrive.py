@@ -96,14 +96,15 @@ def redrive(
     of, terms = wanted(**filtered), Terms(canary, batch, per_second(rate), stop_share, backlog)
 
     async def question(db: Database) -> tuple[Planned, int | None, int, list[str]]:
-        from headgate.ledger import budget, history
+        from headgate.ledger import budget
         from headgate.ledger import redrive as ledger
+        from headgate.ledger.worker import alive
 
         planned = await ledger.preview(db, of, terms)
         made = None if dry_run else await ledger.plan(db, of, terms, because=because or "")
         spent = {row["name"] for row in await db.fetch(budget.Q.spent)}
         slow = sorted(spent & {pipeline for pipeline, _, _ in planned.counts})
-        return planned, made, await db.fetchval(history.Q.workers_alive), slow
+        return planned, made, await alive(db), slow
 
     planned, made, workers, slow = ask(asked.settings(), question)
     if as_json:
@@ -223,15 +224,12 @@ def _show_planned(planned: Planned, terms: Terms, made: int | None) -> None:
     rows = [(f"{n:,}", *of) for of, n in sorted(planned.counts.items(), key=lambda c: -c[1])]
     columns = ("entries", "pipeline", "class", "reason")
     show.out(show.table(columns, rows, right=("entries",)), "")
-    pace = "as fast as the work is done"
-    if terms.per_second is not None:
-        pace = f"at most {terms.per_second:g} a second"
     first = ", ".join(map(str, planned.first[:10])) + ("…" if len(planned.first) > 10 else "")
     show.out(
         show.facts(
             [
                 ("first", f"{len(planned.first)}: {first}" if planned.first else "none"),
-                ("then", f"up to {terms.batch} at once, {pace}"),
+                ("then", f"up to {terms.batch} at once, {terms.pace}"),
                 ("waits", f"while {terms.backlog} are ready or under way, or the budget is spent"),
                 ("stops", f"when more than {terms.stop_share:.0%} of the last 100 failed"),
             ]
@@ -253,9 +251,6 @@ def _show(found: Followed) -> None:
     r = found.redrive
     p = r.progress
     asked = ", ".join(f"{name} {value}" for name, value in r.asked.items())
-    pace = "as fast as the work is done"
-    if r.terms.per_second is not None:
-        pace = f"at most {r.terms.per_second:g} a second"
     show.out(
         show.facts(
             [
@@ -265,7 +260,7 @@ def _show(found: Followed) -> None:
                 ("because", f"{r.because} ({r.actor})"),
                 ("asked for", asked or "everything"),
                 ("pipelines", ", ".join(r.pipelines)),
-                ("terms", f"{r.terms.canary} first, then {r.terms.batch} at once, {pace}"),
+                ("terms", f"{r.terms.canary} first, then {r.terms.batch} at once, {r.terms.pace}"),
                 ("entries", f"{p.total:,}"),
                 ("passed", f"{p.passed:,}"),
                 ("failed", show.text(f"{p.failed:,}", "red" if p.failed else "")),

@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 
+from headgate.model.energy import Used
 from headgate.model.envelope import Envelope
 from headgate.model.facts import Check, Declared, Facts, File, Item, Version, media_type, run_name
 from headgate.pg import Database, Link, Record, queries
@@ -89,6 +90,7 @@ def _facts(ledger: str, r: Record) -> Facts:
         because=r["because"],
         actor=r["actor"],
         late=r["late"],
+        energy=Used.restore(doc["energy"]) if "energy" in doc else None,
     )
 
 

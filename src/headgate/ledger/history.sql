@@ -9,47 +9,6 @@ SELECT p.id, p.name, coalesce(sum(t.received), 0)::bigint AS received,
 FROM headgate.pipeline p LEFT JOIN headgate.tally t ON t.pipeline = p.id
 GROUP BY p.id, p.name ORDER BY p.name
 
--- name: workers_alive
-SELECT count(*) FROM headgate.worker WHERE buried_at IS NULL AND alive_until > clock_timestamp()
-
--- name: entries
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM headgate.entry_state s
-WHERE s.entry < $1 AND ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY s.entry DESC LIMIT $4
-
--- name: entries_live
--- The rare ones are looked up from the table they are in, not looked for among all.
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT w.id FROM headgate.work w
-      WHERE w.id < $1 AND CASE $5::text WHEN 'claimed' THEN w.worker IS NOT NULL
-                                  WHEN 'waiting' THEN w.worker IS NULL AND w.due_at IS NOT NULL
-                                  ELSE w.worker IS NULL AND w.due_at IS NULL END
-      ORDER BY w.id DESC) c
-JOIN headgate.entry_state s ON s.entry = c.id
-WHERE ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY c.id DESC LIMIT $4
-
--- name: entries_aside
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT q.entry FROM headgate.quarantine q
-      WHERE q.entry < $1 AND $5::text = 'quarantined' ORDER BY q.entry DESC) c
-JOIN headgate.entry_state s ON s.entry = c.entry
-WHERE ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY c.entry DESC LIMIT $4
-
--- name: entries_ended
-SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
-       s.received_at, s.settled_at, s.due_at, s.worker, s.version
-FROM (SELECT DISTINCT j.entry FROM headgate.journal j
-      WHERE j.entry < $1 AND j.outcome = $5::text::headgate.status ORDER BY j.entry DESC) c
-JOIN headgate.entry_state s ON s.entry = c.entry
-WHERE s.status = $5 AND ($2::text IS NULL OR s.pipeline = $2) AND ($3::text IS NULL OR s.uri LIKE $3)
-ORDER BY c.entry DESC LIMIT $4
-
 -- name: by_ids
 SELECT s.entry, s.pipeline, s.uri, s.key, s.status, s.reason, s.attempts, s.fence, s.event_time,
        s.received_at, s.settled_at, s.due_at, s.worker, s.version
@@ -66,6 +25,22 @@ CROSS JOIN LATERAL (
 -- name: ids_by_uri
 SELECT e.id FROM headgate.entry e WHERE e.uri = ANY ($1::text[]) ORDER BY e.id DESC LIMIT $2
 
+-- name: ids_by_uri_quick
+-- Without a walk through all entries: what readers see of a uri, the versions before it, and what of it
+-- waits for a decision.
+WITH RECURSIVE back AS (
+    SELECT u.entry, u.predecessor FROM headgate.pipeline p
+    CROSS JOIN LATERAL (
+        SELECT u.entry, u.predecessor FROM headgate.publication u
+        WHERE u.pipeline = p.id AND u.uri = ANY ($1::text[]) AND u.successor IS NULL OFFSET 0) u
+    UNION ALL
+    SELECT u.entry, u.predecessor FROM back b JOIN headgate.publication u ON u.entry = b.predecessor)
+SELECT x.id FROM (
+    (SELECT b.entry AS id FROM back b LIMIT $2)
+    UNION
+    (SELECT q.entry FROM headgate.quarantine q JOIN headgate.entry e ON e.id = q.entry
+     WHERE e.uri = ANY ($1::text[]) LIMIT $2)) x
+ORDER BY x.id DESC LIMIT $2
 
 -- name: at_pointer
 SELECT j.entry, j.outcome::text AS outcome FROM headgate.journal j WHERE j.batch = $1 AND j.n = $2

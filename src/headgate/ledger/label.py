@@ -14,6 +14,11 @@ async def restricted(db: Database | Link) -> frozenset[str]:
     return frozenset(row["name"] for row in await db.fetch(Q.restricted))
 
 
+async def names(db: Database | Link) -> list[str]:
+    """Every pipeline that the ledger knows."""
+    return [row["name"] for row in await db.fetch(Q.names)]
+
+
 async def of_entries(db: Database | Link, entries: Collection[int]) -> dict[int, str]:
     """The pipeline of each of these entries; one that nobody knows is left out."""
     rows = await db.fetch(Q.of_entries, sorted(set(entries)))

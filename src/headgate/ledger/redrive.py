@@ -96,7 +96,8 @@ class Redrive:
         flows = self.state == "running" and self.held in (None, "rate")
         if not flows or not self.seconds or not ended:
             return None
-        return (self.progress.left + self.progress.live) * self.seconds / ended
+        paced = self.progress.left / self.terms.per_second if self.terms.per_second else 0.0
+        return max(paced, (self.progress.left + self.progress.live) * self.seconds / ended)
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from headgate.errors import UsageError
 from headgate.model import delta, revert
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.facts import Facts
+from headgate.model.facts import Facts, Version
 from headgate.model.identity import change_key
 from headgate.pg import Database, Link, queries
 
@@ -43,8 +43,16 @@ class Plan:
     @property
     def delta(self) -> delta.Delta:
         """What would change for readers."""
-        before = None if self.restored is None else self.restored.version
-        return delta.between(self.reverted.version, before)
+        return delta.between(self.reverted.version, self._back_to)
+
+    @property
+    def rows(self) -> list[delta.Rows]:
+        """The tables in which rows would come or go."""
+        return delta.rows(self.reverted.version, self._back_to)
+
+    @property
+    def _back_to(self) -> Version | None:
+        return None if self.restored is None else self.restored.version
 
 
 async def plan(db: Database, entry: int, *, to: int | None = None, again: bool = False) -> Plan:

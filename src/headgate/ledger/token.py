@@ -28,6 +28,8 @@ Kind = Literal["api", "session", "ticket"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SESSION_SECONDS = 12 * 3600.0
 TICKET_SECONDS = 120.0
+PREFIX = "hg_"
+NAME_CHARACTERS = 100
 _TOKEN = re.compile(r"hg_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 _ID = "abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -51,19 +53,27 @@ async def make(
     pipelines: Collection[str] | None = None,
     parent: str | None = None,
     actor: str = "",
+    because: str = "",
 ) -> Made:
-    """Make a token. Raises `UsageError` for what cannot be one."""
+    """Make a token. Raises `UsageError` for what cannot be one. A reason that is given is kept."""
     if role not in ROLES:
         raise UsageError(f"there is no role {role!r}", hint=f"use {', '.join(ROLES)}")
     if not name.strip() or seconds <= 0 or (pipelines is not None and not pipelines):
         raise UsageError("a token has a name, a role and an end", hint="say who or what it is for")
+    if not name.isprintable() or len(name) > NAME_CHARACTERS:
+        raise UsageError(
+            "the name of a token is one line that can be printed",
+            hint=f"use at most {NAME_CHARACTERS} characters",
+        )
     id = "".join(secrets.choice(_ID) for _ in range(12))
-    token = f"hg_{id}_{secrets.token_urlsafe(32)}"
+    token = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
     limited = None if pipelines is None else sorted(set(pipelines))
     who = actor or getpass.getuser()
     ends = await db.fetchval(
         Q.make, id, kind, name.strip(), _hash(token), role, limited, parent, who, seconds
     )
+    if because:
+        await db.execute(Q.act, who, f"make token {name.strip()} ({role})", because)
     return Made(id, token, ends)
 
 
@@ -72,9 +82,20 @@ async def listed(db: Database, kinds: Sequence[Kind] = ("api",)) -> list[Record]
     return await db.fetch(Q.list, list(kinds))
 
 
-async def revoke(db: Database | Link, id: str, *, actor: str = "") -> Record | None:
+async def find(db: Database | Link, id: str) -> Record | None:
+    """The token of this id, good or not."""
+    return await db.fetchrow(Q.find, id)
+
+
+async def revoke(
+    db: Database | Link, id: str, *, actor: str = "", because: str = ""
+) -> Record | None:
     """End a token and the sessions it opened now. None when there is none, or it was ended."""
-    return await db.fetchrow(Q.revoke, id, actor or getpass.getuser())
+    who = actor or getpass.getuser()
+    ended = await db.fetchrow(Q.revoke, id, who)
+    if ended is not None and because:
+        await db.execute(Q.act, who, f"end token {ended['name']}", because)
+    return ended
 
 
 async def holder(

@@ -16,6 +16,9 @@ FROM headgate.token t LEFT JOIN headgate.token p ON p.id = t.parent
 WHERE t.kind = ANY ($1::text[])
 ORDER BY t.made_at, t.id
 
+-- name: find
+SELECT id, kind, name, role, pipelines FROM headgate.token WHERE id = $1 AND kind <> 'ticket'
+
 -- name: revoke
 UPDATE headgate.token SET revoked_at = clock_timestamp(), revoked_by = $2
 WHERE id = $1 AND revoked_at IS NULL

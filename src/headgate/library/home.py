@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headgate.ledger.operation import Held
     from headgate.model.operation import Named
     from headgate.settings import Settings
+    from headgate.telemetry.otlp import Exporter
 
 CONNECTIONS = 32
 # Set by `headgate try`: the scratch database of a rehearsal, which is used instead of any other.
@@ -36,6 +37,8 @@ class ProcessHome:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.assumed = settings.assumed()
+        self._exporter: Exporter | None = None
         self._stack = AsyncExitStack()
         self._opening = asyncio.Lock()
         self._db: Database | None = None
@@ -48,6 +51,7 @@ class ProcessHome:
 
             async with self._opening:
                 if self._db is None:
+                    self._show()
                     ledger = connected(self._settings.ledger(), connections=CONNECTIONS)
                     self._db = await self._stack.enter_async_context(ledger)
         return self._db
@@ -68,8 +72,24 @@ class ProcessHome:
             return None
         return self._desk, self._keeper
 
+    def _show(self) -> None:
+        """Send metrics to the collector, unless somebody in this process hears them already."""
+        from headgate.model import signal
+
+        s = self._settings
+        if not s.otlp_endpoint or signal.heard():
+            return
+        from headgate.telemetry.metrics import Metrics
+        from headgate.telemetry.otlp import Exporter
+
+        metrics = Metrics(s.env)
+        self._exporter = Exporter(s.otlp_endpoint, metrics, s.env)
+        signal.listen(metrics.hear)
+
     async def close(self) -> None:
         await self._stack.aclose()
+        if self._exporter is not None:
+            await asyncio.to_thread(self._exporter.close)
 
     async def escalate(self, named: Named, key: str, held: Held) -> None:
         """Tell the incident hook, if there is one. The caller waits: its process may end next."""

@@ -20,6 +20,7 @@ import orjson
 from msgspec import structs
 
 from .dataset import Dataset
+from .energy import Used
 from .envelope import Envelope
 from .mask import ITEMS, LENGTH, is_harmless, is_secret, mask, mask_uri
 from .output import output
@@ -201,6 +202,7 @@ class Facts:
     because: str | None = None
     actor: str | None = None
     late: datetime | None = None  # the watermark that had passed it when it was admitted
+    energy: Used | None = None  # what the run took, where that was asked for
 
     @cached_property
     def run(self) -> str:

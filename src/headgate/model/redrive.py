@@ -54,6 +54,15 @@ class Terms:
     stop_share: float = 0.2
     backlog: int = 1000
 
+    @property
+    def pace(self) -> str:
+        """How fast it goes at most, as people say it."""
+        if self.per_second is None:
+            return "as fast as the work is done"
+        units = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"))
+        times, unit = next((u for u in units if self.per_second * u[0] >= 1), units[-1])
+        return f"at most {self.per_second * times:g} {unit}"
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:

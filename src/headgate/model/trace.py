@@ -191,8 +191,8 @@ def told(attributes: Mapping[str, str]) -> Context | None:
 
 def brought(told: Iterable[object]) -> tuple[Context | None, list[Context]]:
     """Where these envelopes come from: the trace that all of them share, or those to link to."""
-    found = {e.trace: of_envelope(e) for e in told if isinstance(e, Envelope)}
-    contexts = [context for context in found.values() if context is not None]
+    found = {e.trace: e for e in told if isinstance(e, Envelope)}
+    contexts = [context for e in found.values() if (context := of_envelope(e)) is not None]
     if len(found) == 1 and contexts:
         return contexts[0], []
     return None, contexts

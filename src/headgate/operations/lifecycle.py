@@ -28,6 +28,7 @@ from headgate.ledger import operation as ledger
 from headgate.ledger.operation import Answer, Asking, Ending, Held, Kept, Lease, OtherPayload
 from headgate.model import signal
 from headgate.model.crash import reached
+from headgate.model.energy import Assumed, Used
 from headgate.model.operation import Left, Manner, Moment, Named, bucket_of
 from headgate.model.signal import emit
 from headgate.model.verdict import describe, reason_of
@@ -52,6 +53,8 @@ ERROR_CHARACTERS = 2000
 
 class Home(Protocol):
     """Where operations are remembered: opened by the first one of a process."""
+
+    assumed: Assumed | None  # what energy is estimated by, where that is asked for
 
     async def escalate(self, named: Named, key: str, held: Held) -> None: ...
     async def database(self) -> Database: ...
@@ -88,6 +91,8 @@ class Lifecycle:
         self._made: set[str] = set()
         self._checked: list[str] = []
         self._began = time.monotonic()
+        self._cpu = 0.0 if home.assumed is None else time.thread_time()
+        self._used: Used | None = None
         self._settle_key(named)
 
     def _settle_key(self, named: Named) -> None:
@@ -309,6 +314,7 @@ class Lifecycle:
         """Postconditions; then journal, lineage, release and the caller's SQL in one commit."""
         assert self.lease is not None
         try:
+            self._meter()
             yield from self._check(self.manner.ensures, subject, "ensures")
             reached(Moment.ENSURED)
             codec, data = encoded(self.result, self._codec, self.name)
@@ -379,6 +385,7 @@ class Lifecycle:
         lease = self.lease
         if lease is None:
             return
+        self._meter()
         yield away(lambda: self.tx.abandon(error))
         undone: list[str] = []
         if _is_unknown(error):
@@ -422,6 +429,16 @@ class Lifecycle:
             _log().warning("operation_not_given_back", operation=self.name, error=describe(second))
         reached(Moment.AFTER_GIVE_BACK)
 
+    def _meter(self) -> None:
+        """What the caller's thread took, from the first line of the operation to its last."""
+        assumed = self._home.assumed
+        if assumed is None or self._used is not None:
+            return
+        used = self._used = Used.of(round(time.thread_time() - self._cpu, 6), assumed)
+        emit(signal.CPU_SECONDS, used.cpu_seconds, pipeline=self.named.pipeline)
+        emit(signal.ENERGY, used.joules, pipeline=self.named.pipeline)
+        emit(signal.CARBON, used.grams, pipeline=self.named.pipeline)
+
     def _doc(self, **more: Any) -> str:
         """The facts of this attempt, of which lineage is a rendering."""
         said: dict[str, Any] = {
@@ -431,6 +448,8 @@ class Lifecycle:
             "headgate": __version__,
             **more,
         }
+        if self._used is not None:
+            said["energy"] = list(self._used)
         if self._made:
             said["calls"] = sorted(self._made)
         if self._checked:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from headgate.ledger.attempt import Attempt
 from headgate.model import trace
@@ -19,6 +20,8 @@ from headgate.model.verdict import Quarantine, Release, Retry, Skipped
 
 # Of a batch that fails as a whole, so many attempts are shown one by one.
 FAILURES = 100
+_FAILED = (Retry, Quarantine)
+_BEGAN, _CPU = attrgetter("began"), attrgetter("energy.used.cpu_seconds")
 
 
 def begin(pipeline: str, batch: Sequence[Attempt]) -> Settling | None:
@@ -57,18 +60,18 @@ class Settling:
         left = FAILURES
         for n, group in enumerate(self._groups):
             links = (self._settle.context,) if n else ()
-            together: list[Attempt] = []
-            for attempt in group.attempts:
-                if len(group.attempts) > 1 and left and _failed(attempt):
-                    left -= 1
-                    alone = _Group(group.parent, trace.child(group.parent), [attempt])
+            attempts = group.attempts
+            failed = [a for a in attempts if a.lost or a.verdict.__class__ in _FAILED][:left]
+            if failed and len(attempts) > 1:
+                left -= len(failed)
+                for attempt in failed:
+                    alone = _Group(group.parent, trace.child(group.parent))
                     self._show(alone, [attempt], links)
-                else:
-                    together.append(attempt)
-            self._show(group, together or group.attempts, links)
+                attempts = [a for a in attempts if a not in failed] or attempts
+            self._show(group, attempts, links)
 
     def _show(self, group: _Group, attempts: Sequence[Attempt], links: tuple[Context, ...]) -> None:
-        began = self._since + int(min(a.began for a in attempts) * 1e9)
+        began = self._since + int(min(map(_BEGAN, attempts)) * 1e9)
         parent = group.parent.span_id if group.parent is not None else ""
         name = f"process {self._pipeline}"
         span = Span(name, "consumer", group.context, parent, began, self._now)
@@ -89,22 +92,22 @@ class Settling:
 def _grouped(batch: Sequence[Attempt]) -> list[_Group]:
     groups: dict[str | None, _Group] = {}
     own: list[_Group] = []
+    group, mark = None, b""
     for attempt in batch:
         document = attempt.claim.document
         if attempt.run.span is not None:
             own.append(_Group(trace.of_document(document), attempt.run.span, [attempt]))
             continue
-        told = trace.text_of(document)
-        group = groups.get(told)
-        if group is None:
-            parent = trace.of_document(document)
-            group = groups[told] = _Group(parent, trace.child(parent))
+        # Most were received with the one before: seeing that is quicker than reading.
+        if group is None or not mark or not document.endswith(mark):
+            told = trace.text_of(document)
+            mark = b'"trace":"%b"}' % told.encode() if told else b""
+            group = groups.get(told)
+            if group is None:
+                parent = trace.of_document(document)
+                group = groups[told] = _Group(parent, trace.child(parent))
         group.attempts.append(attempt)
     return [*own, *groups.values()]
-
-
-def _failed(attempt: Attempt) -> bool:
-    return attempt.lost or isinstance(attempt.verdict, (Retry, Quarantine))
 
 
 def _attempt(attempt: Attempt) -> dict[str, Attribute]:
@@ -124,7 +127,9 @@ def _attempt(attempt: Attempt) -> dict[str, Attribute]:
 
 
 def _steps(attempt: Attempt, began: int) -> list[tuple[str, int]]:
-    parted = (step.partition(":") for step in attempt.steps.split())
+    # From `staged` on it is the commit's.
+    handled = attempt.steps.partition(" staged:")[0].split()
+    parted = (step.partition(":") for step in handled)
     return [(name, began + int(ms) * 1_000_000) for name, _, ms in parted if ms.isdecimal()]
 
 
@@ -136,9 +141,11 @@ def _error(attempt: Attempt) -> str:
 
 
 def _energy(attempts: Sequence[Attempt]) -> dict[str, Attribute]:
-    used = [a.energy for a in attempts if a.energy is not None]
+    first = attempts[0].energy
+    assert first is not None, "a batch is metered as a whole"
+    used = first.used._replace(cpu_seconds=sum(map(_CPU, attempts)))
     return {
-        "headgate.cpu.seconds": sum(one.cpu_seconds for one in used),
-        "headgate.energy.joules": sum(one.joules for one in used),
-        "headgate.carbon.grams": sum(one.grams for one in used),
+        "headgate.cpu.seconds": used.cpu_seconds,
+        "headgate.energy.joules": used.joules,
+        "headgate.carbon.grams": used.grams,
     }

@@ -1,23 +1,25 @@
 """The meter: a worker's processor time, shared out to the runs it was spent on.
 
-A handler that has a thread for itself is charged what its thread took; what ran together (a slice
-of quick handlers, async handlers, the claim, the commit before) is shared by the entries of a
-batch. What an idle worker takes is nobody's.
+A handler that has a thread for itself is charged what its thread took; what ran together (quick
+handlers, async handlers, the claim, the commit before) is shared by the entries of a batch. What an
+idle worker takes is nobody's.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 
 from headgate.ledger.attempt import Attempt
-from headgate.model.energy import Assumed, Used
+from headgate.model.energy import Assumed, Charge, Used
 from headgate.model.signal import CARBON, CPU_SECONDS, ENERGY, emit
 
 from .tuning import Tuning
 
 # Finer than the clocks of most machines; and the same number many times is written once.
 DIGITS = 6
+_CPU = attrgetter("cpu_seconds")
 
 
 def meter_of(tuning: Tuning) -> Meter | None:
@@ -43,17 +45,16 @@ class Meter:
         """Charge these attempts for what was taken since the last ones were."""
         now = time.process_time()
         taken, self._last = now - self._last, now
-        rest = max(0.0, taken - sum(a.cpu_seconds for a in batch)) / len(batch)
-        known: dict[float, Used] = {}  # most of a batch took the same
-        total = 0.0
+        handling = sum(map(_CPU, batch))
+        rest = max(0.0, taken - handling) / len(batch)
+        known: dict[float, Charge] = {}  # most of a batch took the same
         for attempt in batch:
-            cpu = round(attempt.cpu_seconds + rest, DIGITS)
-            used = known.get(cpu)
-            if used is None:
-                used = known[cpu] = Used.of(cpu, self._assumed)
-            attempt.energy = used
-            total += cpu
-        used = Used.of(total, self._assumed)
+            charge = known.get(attempt.cpu_seconds)
+            if charge is None:
+                cpu = round(attempt.cpu_seconds + rest, DIGITS)
+                charge = known[attempt.cpu_seconds] = Charge(Used.of(cpu, self._assumed))
+            attempt.energy = charge
+        used = Used.of(handling + rest * len(batch), self._assumed)
         emit(CPU_SECONDS, used.cpu_seconds, pipeline=pipeline)
         emit(ENERGY, used.joules, pipeline=pipeline)
         emit(CARBON, used.grams, pipeline=pipeline)

@@ -34,6 +34,10 @@ class Tuning:
     serve_url: str = ""
     serve_origins: str = ""
     serve_hosts: str = ""
+    oidc_issuer: str = ""
+    oidc_audience: str = ""
+    oidc_role_claim: str = "roles"
+    oidc_roles: str = ""
     backlog_max: int = 100_000
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0

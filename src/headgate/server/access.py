@@ -38,7 +38,9 @@ R = TypeVar("R", bound=BaseRoute)
 # For the description of the API; the header is read below, where a second one is refused.
 BEARER = HTTPBearer(scheme_name="token", auto_error=False)
 # What the guard may answer in place of any route that needs a role.
-REFUSALS = ("token_needed", "role_needed", "host_unknown", "ledger_unavailable")
+REFUSALS = (
+    "token_needed", "role_needed", "host_unknown", "ledger_unavailable", "keys_unavailable",
+)  # fmt: skip
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _NEED = "headgate_need"
 
@@ -166,6 +168,8 @@ async def _by_bearer(request: Request, given: list[str]) -> Principal:
     if kind.lower() != "bearer" or not token:
         raise Refusal("token_needed")
     serving: Serving = request.app.state.serving
+    if serving.issuer is not None and not token.startswith(tokens.PREFIX):
+        return await serving.issuer.principal(token)
     async with ledger():
         holder = await tokens.holder(serving.db, token)
     if holder is None:

@@ -13,10 +13,11 @@ from starlette.exceptions import HTTPException
 from headgate._version import __version__
 from headgate.telemetry.log import get_logger
 
-from . import events, hooks, live, session
+from . import events, hooks, live, session, tokens
 from .access import BEARER, REFUSALS, needs, opened, undeclared
 from .actions import routes as actions
 from .api import routes as api
+from .api.shapes import with_restricted
 from .console import routes as console
 from .console.errors import answer
 from .doors import Serving, ledger
@@ -52,7 +53,7 @@ def make_app(serving: Serving) -> FastAPI:
     app.add_exception_handler(Exception, _unforeseen)
     _add_looks(app, serving)
     # Flat, so that the guard finds each route where it will be found.
-    doors = (hooks.router, events.router, session.router, actions.router)
+    doors = (hooks.router, events.router, session.router, actions.router, tokens.router)
     for router in (*doors, stac.router, live.router, *api.ROUTERS, *console.ROUTERS):
         app.router.routes.extend(router.routes)
     if silent := undeclared(app.router.routes):
@@ -121,6 +122,7 @@ def description(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         components: dict[str, Any] = made.setdefault("components", {}).setdefault("schemas", {})
+        with_restricted(components)
         components["Problem"] = Problem.model_json_schema()
         for unused in ("HTTPValidationError", "ValidationError"):
             components.pop(unused, None)

@@ -27,6 +27,7 @@ from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
 
 from .limits import Buckets, read_body
+from .oidc import Issuer, Terms
 from .problem import Refusal, unproven
 
 log = get_logger("headgate.serve")
@@ -90,6 +91,7 @@ class Serving:
     downloads: int = 0
     loaded: dict[str, Loaded] = field(default_factory=dict[str, Loaded])
     verifying: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
+    issuer: Issuer | None = None
     verifier: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
@@ -98,6 +100,13 @@ class Serving:
         if uri not in self._stores:
             self._stores[uri] = open_store(uri, self.local)
         return self._stores[uri]
+
+    async def close(self) -> None:
+        """Break off what goes on in the background; it is gone on with when it is asked for."""
+        tasks = list(self.verifying.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def hook(self, pipeline: str) -> tuple[Door, Webhook]:
         """The webhook of a pipeline."""
@@ -167,6 +176,8 @@ async def open_doors(
         local=local or Local(),
         tuning=tuning or Tuning(),
     )
+    if (terms := Terms.of(serving.tuning)) is not None:
+        serving.issuer = Issuer(terms, web)
     serving.loaded = {pipeline.name: Loaded.of(pipeline) for pipeline in pipelines}
     for pipeline in pipelines:
         pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]

@@ -89,6 +89,9 @@ PROBLEMS: Mapping[str, Kind] = {
     "key_reused": Kind(
         409, "This Idempotency-Key was used for something else", "Use another key for this."
     ),
+    "unknown_run": Kind(404, "No such run, or no such record of it", "See /v1/changes."),
+    "unknown_version": Kind(404, "No such version", "See them: /v1/publications/{entry}."),
+    "restricted": Kind(403, "This is restricted", "Ask a steward, or with a token of one."),
     "unknown_entry": Kind(404, "No such entry", "Look for it: /v1/entries."),
     "unknown_publication": Kind(404, "No such publication", "Look for it: /v1/publications."),
     "unknown_redrive": Kind(404, "No such redrive", "See them: /v1/redrives."),

@@ -48,6 +48,19 @@ class Eyes:
         """A text about something that belongs to this pipeline."""
         return RESTRICTED if text and self.hides(pipeline) else text
 
+    async def searched(
+        self, db: Database, pipelines: Sequence[str] | None, words: str | None
+    ) -> list[str] | None:
+        """The pipelines in which words of the data may be searched for by them; None is all.
+
+        What answers a search for its words tells them, a letter at a time, however it is shown.
+        """
+        named = None if pipelines is None else list(pipelines)
+        if words is None or not self.restricted:
+            return named
+        known = await label.names(db) if named is None else named
+        return [name for name in known if not self.hides(name)]
+
 
 async def eyes(db: Database, principal: Principal) -> Eyes:
     """What they may read, by what the pipelines declare now."""
@@ -59,12 +72,7 @@ def redacted(document: Any) -> Any:
     """A copy in which every field that may hold words of the data says `restricted`."""
     if isinstance(document, Mapping):
         given = cast("Mapping[str, Any]", document)
-        return {
-            name: RESTRICTED
-            if name in HIDDEN and value not in (None, "", [], {})
-            else redacted(value)
-            for name, value in given.items()
-        }
+        return {name: _field(name, value) for name, value in given.items()}
     if isinstance(document, Sequence) and not isinstance(document, str | bytes | bytearray):
         return [redacted(one) for one in cast("Sequence[Any]", document)]
     return document

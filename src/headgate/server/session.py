@@ -7,7 +7,6 @@ paste it; the session then ends with the token.
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 from urllib.parse import parse_qs
 
@@ -20,7 +19,7 @@ from headgate.telemetry.log import get_logger
 
 from . import cookie, names
 from .access import REFUSALS, is_browser, needs, opened
-from .console.page import render
+from .console.page import path_of, render
 from .doors import Serving, ledger
 from .guard import FORM, FORM_BYTES
 from .limits import read_body
@@ -29,8 +28,6 @@ from .problem import Refusal, documented
 router = APIRouter()
 log = get_logger("headgate.serve")
 
-# A path of ours: no scheme, no host, nothing that a browser would read as one.
-_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 _SIGN_IN = opened("whoever wants to sign in is not known yet", any_name=False)
 _FORM: dict[str, Any] = {
     "requestBody": {
@@ -125,11 +122,6 @@ async def sign_out(
     response = RedirectResponse("/login", 303)
     cookie.take_back(serving, response)
     return response
-
-
-def path_of(said: str) -> str:
-    """Where to go after signing in: a path of ours, whatever was asked for."""
-    return said if _PATH.fullmatch(said) else "/"
 
 
 def page(

@@ -24,6 +24,7 @@ from .kind import (
 )
 
 if TYPE_CHECKING:
+    from headgate.model.energy import Assumed
     from headgate.runtime.ledger_home import Ledger
     from headgate.runtime.tuning import Tuning
 
@@ -334,6 +335,31 @@ class Settings:
         matching(r"([\w.:\[\]-]+(\s*,\s*[\w.:\[\]-]+)*)?", "host names, separated by commas"),
         shown="none",
     )
+    oidc_issuer: str = setting(
+        "",
+        "The issuer whose tokens are believed, as in `https://login.example/realms/main`. It is "
+        "asked for its keys.",
+        matching(r"(https?://[^\s?#]+)?", "an http:// or https:// address"),
+        shown="nobody",
+    )
+    oidc_audience: str = setting(
+        "",
+        "What a token of `oidc_issuer` must be made for.",
+        matching(r"[!-~]{0,200}", "what its `aud` says, without blanks"),
+        shown="none",
+    )
+    oidc_role_claim: str = setting(
+        "roles",
+        "The claim of a token that `oidc_roles` is about: a text or a list of texts. Dots lead "
+        "inside, as in `realm_access.roles`.",
+        matching(r"[\w:/-]+(\.[\w:/-]+)*", "the name of a claim"),
+    )
+    oidc_roles: str = setting(
+        "",
+        "Which role a word of that claim has here, as in `data-team=operator, sre=admin`.",
+        matching(r"([^=,\0]+=[^=,\0]+(,[^=,\0]+=[^=,\0]+)*)?", "word=role, separated by commas"),
+        shown="none",
+    )
     crash_at: str = setting(
         "",
         "Kill a worker when it reaches this point of the path, the n-th time.",
@@ -385,6 +411,14 @@ class Settings:
         from headgate.runtime.tuning import Tuning
 
         return Tuning(**{one.name: getattr(self, one.name) for one in fields(Tuning)})
+
+    def assumed(self) -> Assumed | None:
+        """What energy is estimated by; None when nobody asks for it."""
+        from headgate.model.energy import Assumed
+
+        if not self.energy:
+            return None
+        return Assumed(self.energy_core_watts, self.energy_overhead, self.energy_grid_grams)
 
     def ledger(self) -> Ledger:
         """Where the ledger is, for `runtime.ledger_home`."""

@@ -12,6 +12,7 @@ quarantine.py  release, discard, undiscard
 redrive.py     redrive, and redrive_pause, redrive_resume, redrive_stop
 past.py        revert, reset, replay, replay_stop: what concerns the past
 budget.py      budget_override
+tokens.py      token_create, token_revoke
 background.py  verifications that go on after the answer
 routes.py      their addresses under /v1
 """

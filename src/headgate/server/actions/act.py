@@ -22,14 +22,20 @@ from headgate.server.doors import LEDGER_SECONDS, RETRY_AFTER_SECONDS, Serving
 from headgate.server.problem import PROBLEMS, Refusal
 from headgate.telemetry.log import get_logger
 
-from . import budget, past, quarantine, redrive
+from . import budget, past, quarantine, redrive, tokens
 from .action import Action, Answer, Doing, Given
 
 log = get_logger("headgate.serve")
 
 ACTIONS: dict[str, Action[Any]] = {
     action.name: action
-    for action in (*quarantine.ACTIONS, *redrive.ACTIONS, *past.ACTIONS, *budget.ACTIONS)
+    for action in (
+        *quarantine.ACTIONS,
+        *redrive.ACTIONS,
+        *past.ACTIONS,
+        *budget.ACTIONS,
+        *tokens.ACTIONS,
+    )
 }
 BECAUSE_CHARACTERS = 1000
 KEY_CHARACTERS = 255
@@ -70,7 +76,8 @@ async def act(
         doing = Doing(serving, principal, why, Joined(serving.db, link))
         answer: Answer = _plain(await action.does(doing, taken))
         if key is not None:
-            await action_key.keep(link, who, key, answer)
+            kept = answer if action.secret is None else {**answer, action.secret: None}
+            await action_key.keep(link, who, key, kept)
     log.info("done", action=name, by=principal.name, because=why)
     if action.then is not None:
         action.then(serving, taken, answer)

@@ -50,7 +50,7 @@ class Action(Generic[T]):
     """Something that somebody may decide. `asks` is for one whose role depends on what it is told.
 
     `looks` says what it would do; it runs in a transaction that is undone. `then` begins what goes
-    on after the commit.
+    on after the commit. `secret` is a field of the answer that is told once and not kept.
     """
 
     name: str
@@ -61,6 +61,7 @@ class Action(Generic[T]):
     looks: Callable[[Doing, T], Awaitable[Answer]] | None = None
     asks: Callable[[T], Role] | None = None
     then: Callable[[Serving, T, Answer], None] | None = None
+    secret: str | None = None
 
     def role_for(self, taken: T) -> Role:
         """The role it needs, for what it is told."""

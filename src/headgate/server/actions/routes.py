@@ -38,6 +38,8 @@ PLACES: dict[str, tuple[str, str | None]] = {
     "replay": ("/v1/replays", None),
     "replay_stop": ("/v1/replays/{id}/stop", "id"),
     "budget_override": ("/v1/pipelines/{pipeline}/budget", "pipeline"),
+    "token_create": ("/v1/tokens", None),
+    "token_revoke": ("/v1/tokens/{id}/revoke", "id"),
 }
 _MAY_ANSWER = (
     *REFUSALS, "pipeline_not_theirs", "form_refused", "bad_request", "reason_needed",
@@ -56,6 +58,8 @@ _MORE: dict[str, tuple[str, ...]] = {
     "replay": ("not_loaded",),
     "replay_stop": ("unknown_replay", "no_preview"),
     "budget_override": ("no_such_pipeline", "no_preview"),
+    "token_create": ("no_preview",),
+    "token_revoke": ("unknown_token", "no_preview"),
 }
 
 

@@ -50,8 +50,29 @@ Uri = Annotated[
         description="Only what is at a uri that begins with this.",
     ),
 ]
+Below = Annotated[
+    str | None,
+    Query(
+        alias="after",
+        pattern=r"^\d{1,18}$",
+        description="Go on behind this place: the `cursor` of an answer.",
+        examples=["12"],
+    ),
+]
+Pipeline = Annotated[
+    str | None, Query(pattern=NAME, description="Only of this pipeline.", examples=["rain"])
+]
+PipelineName = Annotated[str, Path(pattern=NAME, description="Its name.", examples=["rain"])]
+PlanId = Annotated[int, Path(ge=1, le=2**31 - 1, description="Its number.", examples=[1])]
 ChangeId = Annotated[str, Path(pattern=CURSOR, description="The change's id.", examples=["41-2"])]
-EntryId = Annotated[int, Path(ge=1, le=ENTRY_MOST, description="The entry's number.")]
+EntryId = Annotated[
+    int, Path(ge=1, le=ENTRY_MOST, description="The entry's number.", examples=[12])
+]
+
+
+def below(text: str | None) -> int | None:
+    """The number that a page of a list begins below."""
+    return None if text is None else int(text)
 
 
 def cursor(text: str | None) -> Cursor | None:

@@ -7,6 +7,8 @@ from typing import Any
 from fastapi import Request, Response
 
 from headgate.ledger import changes as ledger
+from headgate.model.mask import mask_uri
+from headgate.pg import Database
 from headgate.server import feed
 from headgate.server.problem import Refusal
 
@@ -24,7 +26,7 @@ from .asked import (
     cursor,
     new_router,
 )
-from .reader import Reading
+from .reader import Reading, hidden
 
 router = new_router("changes")
 
@@ -49,18 +51,18 @@ async def changes(
     Go on with `after` = `cursor`, now or next week: nothing is skipped and nothing repeated.
     """
     place = cursor(after)
-    async with by.look() as db:
+    async with by.look() as seen:
         page = await ledger.changes(
-            db,
+            seen.db,
             place,
             limit,
-            pipelines=by.of(pipeline),
+            pipelines=await seen.searched(by.of(pipeline), uri),
             outcome=outcome,
             uri_prefix=uri,
             newest_first=order == "newest",
         )
         if place is not None and order == "oldest" and not page.changes and not page.more:
-            await check(db, place)
+            await check(seen.db, place)
     told = [shown(change, by.sees_restricted) for change in page.changes]
     return document(request, {"changes": told, "cursor": str(page.cursor), "more": page.more})
 
@@ -95,12 +97,12 @@ async def stream(
     streams: feed.Feed = request.app.state.feed
     streams.admit()
     place = cursor(last_event_id or after)
-    async with by.look() as db:
+    async with by.look() as seen:
         if place is None:
-            place = await ledger.latest(db)
+            place = await ledger.latest(seen.db)
         else:
-            await check(db, place)
-    named = by.of(pipeline)
+            await check(seen.db, place)
+        named = await seen.searched(by.of(pipeline), uri)
     wanted = feed.Wanted(
         by.sees_restricted,
         None if named is None else frozenset(named),
@@ -119,14 +121,14 @@ async def change(request: Request, by: Reading, change_event_id: ChangeId) -> Re
     """How it ended. This never changes."""
     place = cursor(change_event_id)
     assert place is not None
-    async with by.look() as db:
-        found = await ledger.change(db, place)
+    async with by.look() as seen:
+        found = await ledger.change(seen.db, place)
     if found is None or not by.sees(found.pipeline):
         raise Refusal("unknown_change", f"there is no change {change_event_id}")
     return document(request, shown(found, by.sees_restricted))
 
 
-async def check(db: ledger.Database, place: ledger.Cursor) -> None:
+async def check(db: Database, place: ledger.Cursor) -> None:
     """Raises `Refusal` for a place that the feed has not reached: it is of another ledger."""
     end = await ledger.latest(db)
     if place.position > end.position:
@@ -142,7 +144,9 @@ def shown(change: ledger.Change, sees_restricted: bool) -> dict[str, Any]:
             told["delta_manifest_ref"] = f"{at}/delta_manifest.json"
         told["prov_ref"] = f"{at}/provenance.prov.jsonld"
         told["openlineage_ref"] = f"{at}/openlineage.ndjson"
-    return told
+    told["source_uri"] = mask_uri(change.source_uri)
+    restricted = change.access not in (None, "public")
+    return hidden(told) if restricted and not sees_restricted else told
 
 
 def as_event(change: ledger.Change, sees_restricted: bool) -> bytes:

@@ -1,7 +1,9 @@
-"""The addresses under `/v1`."""
+"""The addresses under `/v1` where something is read."""
 
 from __future__ import annotations
 
-from . import changes
+from . import again, changes, entries, publications, quarantine, runs, standing
 
-ROUTERS = (changes.router,)
+ROUTERS = tuple(
+    room.router for room in (changes, entries, publications, quarantine, again, standing, runs)
+)

@@ -10,8 +10,10 @@ from starlette.responses import Response
 
 from headgate.ledger import activity
 from headgate.ledger.activity import ROWS, Action, Deed
+from headgate.model.mask import mask_uri
 from headgate.model.role import Principal
 from headgate.server.doors import Serving, ledger
+from headgate.server.redact import eyes
 
 from .page import asker, number_in, pages, render, with_query
 
@@ -27,6 +29,7 @@ class Told:
 
     deed: Deed
     href: str
+    uri: str
 
 
 @router.get("/activity")
@@ -43,6 +46,7 @@ async def list_(request: Request) -> Response:
             before_id=number_in(request, "before"),
             limit=ROWS,
         )
+        sight = await eyes(serving.db, by)
     deeds = activity.deeds((row for row in rows if _theirs(by, row)), MOST)
     more = len(rows) == ROWS or len(deeds) == MOST
     last = deeds[-1].last_id if len(deeds) == MOST else rows[-1].id if rows else 0
@@ -52,7 +56,7 @@ async def list_(request: Request) -> Response:
         "Activity",
         here="activity",
         live=True,
-        told=[Told(deed, _where(deed)) for deed in deeds],
+        told=[Told(d, _where(d), sight.text(d.pipeline, mask_uri(d.uri or ""))) for d in deeds],
         actor=actor or "",
         pipeline=pipeline or "",
         newer=with_query("/activity", actor=actor, pipeline=pipeline) if "before" in asked else "",
@@ -72,7 +76,7 @@ def _where(deed: Deed) -> str:
     if len(deed.entries) == 1:
         return f"/entries/{deed.entries[0]}"
     if found := _REDRIVE.search(deed.verb):
-        return f"/quarantine/redrives/{found[1]}"
+        return f"/redrives/{found[1]}"
     if found := _BUDGET.search(deed.verb):
         return f"/pipelines/{found[1]}"
     if "replay" in deed.verb:

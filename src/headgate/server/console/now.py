@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import groupby
+from operator import attrgetter
 
 from fastapi import Request
 from starlette.responses import Response
 
-from headgate.ledger import flow, history
+from headgate.ledger import flow, slo, worker
 from headgate.ledger.flow import Point, SourceNow, StreamNow
 from headgate.model.flow import merged, quantile
 from headgate.model.role import Principal
+from headgate.model.slo import SloStanding
 from headgate.server.doors import Serving, ledger
 
 from . import draw, wrong
@@ -27,6 +30,7 @@ MINUTES = 60
 FRESH_SECONDS = 1.0
 # So many streams have a chart of their own; the rest have their line in the table.
 CHARTS = 12
+_PIPELINE = attrgetter("pipeline")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,7 @@ class Stream:
     ended: list[Series]
     received: int
     p95_seconds: float | None
+    levels: list[SloStanding]
     wrong: bool
 
     @property
@@ -93,7 +98,17 @@ async def now(request: Request) -> Response:
         state.now = Once[Now](FRESH_SECONDS)
     once: Once[Now] = state.now
     view = (await once.ask(lambda: _look(state.serving))).for_(asker(request))
-    return render(request, "now.html", "Now", here="now", live=True, view=view, charts=CHARTS)
+    return render(
+        request,
+        "now.html",
+        "Now",
+        here="now",
+        live=True,
+        view=view,
+        charts=CHARTS,
+        slos=wrong.SLO_NAMES,
+        targets=state.serving.tuning.targets,
+    )
 
 
 async def _look(serving: Serving) -> Now:
@@ -101,12 +116,20 @@ async def _look(serving: Serving) -> Now:
     async with serving.readers, ledger():
         standing = await flow.now(db)
         series = await flow.series(db, MINUTES)
-        workers: int = await db.fetchval(history.Q.workers_alive)
+        workers = await worker.alive(db)
         window = serving.tuning.error_budget_seconds
-        found = await wrong.look(db, standing, workers, datetime.now(UTC), window)
+        levels = await slo.standing(db, serving.tuning.targets)
+        found = await wrong.look(db, standing, levels, workers, datetime.now(UTC), window)
     named = {name for w in found for name in w.pipelines}
+    of = groupby(sorted(levels, key=_PIPELINE), key=_PIPELINE)
+    by_pipeline = {name: list(some) for name, some in of}
     streams = [
-        _stream(one, series.pipelines.get(one.pipeline, []), one.pipeline in named)
+        _stream(
+            one,
+            series.pipelines.get(one.pipeline, []),
+            by_pipeline.get(one.pipeline, []),
+            one.pipeline in named,
+        )
         for one in standing
     ]
     # What is wrong first, then what is busy.
@@ -114,7 +137,9 @@ async def _look(serving: Serving) -> Now:
     return Now(streams, found, workers, series.rolled_at)
 
 
-def _stream(one: StreamNow, points: Sequence[Point], is_wrong: bool) -> Stream:
+def _stream(
+    one: StreamNow, points: Sequence[Point], levels: list[SloStanding], is_wrong: bool
+) -> Stream:
     came = [
         Series("new", "new", [p.new for p in points]),
         Series("duplicate", "duplicate", [p.duplicate for p in points]),
@@ -133,5 +158,6 @@ def _stream(one: StreamNow, points: Sequence[Point], is_wrong: bool) -> Stream:
         ended,
         sum(p.received for p in points),
         quantile(merged(*(p.latency for p in points)), 0.95),
+        levels,
         is_wrong,
     )

@@ -14,6 +14,8 @@ The headers that guard a page are set by the server's guard, for all pages alike
 from __future__ import annotations
 
 import hashlib
+import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -34,6 +36,8 @@ from headgate.server.problem import Refusal
 
 from . import draw, flash, words
 
+# A path of ours: no scheme, no host, nothing that a browser would read as one.
+_PATH = re.compile(r"/(?![/\\])[^\\\x00-\x20\x7f]*")
 THEME_COOKIE = "headgate_theme"
 Theme = Literal["auto", "light", "dark"]
 
@@ -61,6 +65,7 @@ class Page:
     flash: flash.Flash | None
     live: bool  # is it worth fetching again when something changes?
     csrf: str
+    key: str  # a form that is sent twice from this page is done once
     by: Principal | None  # who is asking
 
     def may(self, role: Role) -> bool:
@@ -91,6 +96,7 @@ def render(
         flash=said,
         live=live,
         csrf=cookie.form_token(request),
+        key=secrets.token_urlsafe(9),
         by=by,
     )
     text = environment().get_template(template).render(page=page, now=page.made_at, **view)
@@ -124,6 +130,11 @@ def path(request: Request) -> str:
     """The address of this page on this server."""
     query = request.url.query
     return quote(request.url.path) + (f"?{query}" if query else "")
+
+
+def path_of(said: str) -> str:
+    """Where to go next: a path of ours, whatever was asked for. Nobody is sent elsewhere."""
+    return said if _PATH.fullmatch(said) else "/"
 
 
 def theme(request: Request) -> Theme:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from fastapi import Request
@@ -16,6 +16,7 @@ from headgate.model.verdict import CRON, UPSTREAM, WEBHOOK, RetryPlan
 from headgate.pg import Record
 from headgate.server.doors import Serving, ledger
 from headgate.server.problem import Refusal
+from headgate.server.redact import RESTRICTED, Eyes, eyes
 
 from .page import asker, pages, render
 from .words import span
@@ -80,8 +81,10 @@ async def one(request: Request, name: str) -> Response:
     async with serving.readers, ledger():
         found = await pipelines.pipelines(serving.db, name) if asker(request).sees(name) else []
         if not found:
-            raise Refusal("not_found", f"there is no pipeline {name!r}")
-        view = await _view(serving, found[0])
+            raise Refusal(
+                "not_found", f"there is no pipeline {name!r}", hint="See them: /pipelines."
+            )
+        view = await _view(serving, found[0], await eyes(serving.db, asker(request)))
     tuning = serving.tuning
     return render(
         request,
@@ -96,9 +99,12 @@ async def one(request: Request, name: str) -> Response:
     )
 
 
-async def _view(serving: Serving, declared: Declared) -> View:
+async def _view(serving: Serving, declared: Declared, sight: Eyes) -> View:
     db, name = serving.db, declared.name
     told = {s.source: s for s in await pipelines.sources(db, declared.id)}
+    if sight.hides(name):
+        # How far a source was read may be said in the words of the data.
+        told = {k: replace(s, checkpoint=s.checkpoint and RESTRICTED) for k, s in told.items()}
     streams = {s.source: s for s in await watermark.streams(db, name)}
     named = declared.source_names
     sources = [

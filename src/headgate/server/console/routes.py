@@ -10,13 +10,43 @@ from starlette.responses import RedirectResponse, Response
 from headgate.server.access import opened
 from headgate.server.problem import Refusal
 
-from . import activity, datasets, now, pipelines
-from .page import THEME_COOKIE, Theme, statics
+from . import (
+    actions,
+    activity,
+    change,
+    changes,
+    datasets,
+    entry,
+    now,
+    pipelines,
+    quarantine,
+    redrives,
+    replays,
+)
+from .page import THEME_COOKIE, Theme, path_of, statics
 
 YEAR_SECONDS = 31_536_000
 
 frame = APIRouter(include_in_schema=False)
-ROUTERS = (frame, now.router, pipelines.router, datasets.router, activity.router)
+ROUTERS = (
+    frame,
+    *(
+        page.router
+        for page in (
+            now,
+            changes,
+            change,
+            entry,
+            quarantine,
+            redrives,
+            replays,
+            pipelines,
+            datasets,
+            activity,
+            actions,
+        )
+    ),
+)
 
 _FILES = opened("files of ours, the same for everybody")
 _LOOKS = opened("which theme somebody likes is their own business")
@@ -44,13 +74,6 @@ async def choose_theme(request: Request, name: str, next: str = "/") -> Response
     """Remember a theme, and go back. A link does, so it needs no script."""
     if name not in get_args(Theme):
         raise Refusal("not_found")
-    answer = RedirectResponse(here_only(next), 303)
+    answer = RedirectResponse(path_of(next), 303)
     answer.set_cookie(THEME_COOKIE, name, max_age=YEAR_SECONDS, samesite="lax", httponly=True)
     return answer
-
-
-def here_only(path: str) -> str:
-    """A path on this server, or its first page: nobody is sent elsewhere by a link to us."""
-    printable = path.isascii() and path.isprintable()
-    ours = path.startswith("/") and not path.startswith("//") and "\\" not in path
-    return path if ours and printable else "/"

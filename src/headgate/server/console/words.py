@@ -6,6 +6,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import Any
+from urllib.parse import unquote
+
+from headgate.model.mask import mask_uri, printable
 
 _UNITS = ((86_400.0, "d"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _BYTES = ("B", "KB", "MB", "GB", "TB")
@@ -107,5 +110,30 @@ def short(digest: str | None, length: int = 12) -> str:
     return "–" if digest is None else digest.removeprefix("sha256:")[:length]
 
 
-_SAID = (span, ago, moment, clock, iso, count, brief, rate, many, share, size, short)
+def sentence(text: str) -> str:
+    """As a sentence of a page begins and ends."""
+    text = text.strip()
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?", "…")) else ".")
+
+
+def masked(uri: str) -> str:
+    """A uri without passwords and signatures."""
+    return mask_uri(uri)
+
+
+def name_of(uri: str) -> str:
+    """The last part of a uri: what people call it."""
+    return printable(unquote(uri.rstrip("/").rpartition("/")[2] or uri))
+
+
+def folder_of(uri: str) -> str:
+    """What comes before its name."""
+    before, slash, _ = uri.rstrip("/").rpartition("/")
+    return before + slash
+
+
+_SAID = (
+    span, ago, moment, clock, iso, count, brief, rate, many, share, size, short, sentence, masked,
+    name_of, folder_of,
+)  # fmt: skip
 FILTERS: dict[str, Callable[..., Any]] = {f.__name__: f for f in _SAID}

@@ -7,14 +7,21 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
 
-from headgate.ledger import budget, quarantine, redrive
+from headgate.ledger import budget, quarantine, redrive, slo
 from headgate.ledger.flow import StreamNow
 from headgate.ledger.redrive import Redrive
+from headgate.model.slo import Slo, SloStanding
 from headgate.pg import Database, Record
 
 from .page import with_query
-from .words import ago, many
+from .words import ago, many, span
 
+SLO_NAMES: dict[Slo, str] = {
+    "duplicates": "duplicates",
+    "double_applies": "double applies",
+    "latency": "latency",
+    "dead_letters": "dead letters",
+}
 Severity = Literal["bad", "warn"]
 
 
@@ -46,6 +53,7 @@ class Wrong:
 async def look(
     db: Database,
     standing: Sequence[StreamNow],
+    levels: Sequence[SloStanding],
     workers: int,
     now: datetime,
     window_seconds: float,
@@ -53,6 +61,7 @@ async def look(
     """Everything that is wrong now. What is bad comes before what is only worth a look."""
     found = [
         *_nobody_works(standing, workers),
+        *_levels(levels),
         *_budgets(await db.fetch(budget.Q.budgets, window_seconds), now),
         *_redrives(await redrive.redrives(db, limit=10), now),
         *_aside(await db.fetch(quarantine.Q.counts)),
@@ -68,6 +77,25 @@ def _nobody_works(standing: Sequence[StreamNow], workers: int) -> Iterator[Wrong
             f"{many(ready, 'entry', 'entries')} could be worked on, and no worker is alive",
             "Nothing is lost: work goes on where it stopped as soon as there is one.",
             run="headgate up FILE.py",
+        )
+
+
+def _levels(levels: Sequence[SloStanding]) -> Iterator[Wrong]:
+    for level in slo.worst(levels):
+        if level.state not in ("spent", "burning"):
+            continue
+        # Repeated deliveries cost time and do no harm; whoever is asleep may stay so.
+        bad = level.state == "spent" and level.slo != "duplicates"
+        fast = max(level.burn.values(), default=0.0)
+        yield Wrong(
+            "bad" if bad else "warn",
+            f"{level.pipeline}: {SLO_NAMES[level.slo]}: the budget "
+            + ("is spent" if level.state == "spent" else f"burns at {fast:.0f} times its pace"),
+            f"Promised: {level.promise}. In {span(level.window_seconds)} it was"
+            f" {level.bad:,.0f} of {level.total:,.0f}.",
+            [Way(f"See {level.pipeline}", f"/pipelines/{level.pipeline}")],
+            f"headgate slo --pipeline {level.pipeline}",
+            (level.pipeline,),
         )
 
 
@@ -102,7 +130,7 @@ def _budgets(rows: Sequence[Record], now: datetime) -> Iterator[Wrong]:
 
 def _redrives(plans: Sequence[Redrive], now: datetime) -> Iterator[Wrong]:
     for plan in plans:
-        way = [Way(f"See redrive {plan.id}", f"/quarantine/redrives/{plan.id}")]
+        way = [Way(f"See redrive {plan.id}", f"/redrives/{plan.id}")]
         if plan.state == "paused":
             yield Wrong(
                 "warn",
@@ -127,16 +155,12 @@ def _aside(rows: Sequence[Record]) -> Iterator[Wrong]:
     for row in sorted(rows, key=lambda r: -r["entries"]):
         name, classed, reason = row["pipeline"], row["class"], row["reason"]
         said = reason if reason == classed else f"{reason} ({classed})"
+        these = with_query("/quarantine", pipeline=name, **{"class": classed}, reason=reason)
         yield Wrong(
             "bad" if classed in ("exhausted", "care", "conflict") else "warn",
             f"{name}: {many(row['entries'], 'entry', 'entries')} in quarantine for {said}",
             "They wait for a decision; nothing runs by itself.",
-            [
-                Way(
-                    "Look and decide",
-                    with_query("/quarantine", pipeline=name, classed=classed, reason=reason),
-                )
-            ],
+            [Way("Look and decide", these)],
             f"headgate quarantine list --pipeline {name} --reason {reason}",
             (name,),
         )

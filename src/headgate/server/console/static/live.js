@@ -31,6 +31,10 @@ function soon() {
 }
 
 async function refresh() {
+  if (paused) {
+    fetching = false;
+    return;
+  }
   due = false;
   try {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" }, redirect: "error" });
