@@ -84,6 +84,8 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "egress_allow": "files.example:8080, .internal.example, 10.1.0.0/16",
         "serve_url": "https://data.example/headgate",
         "serve_origins": "https://browser.example, http://localhost:8080",
+        "oidc_issuer": "https://login.example/realms/main",
+        "oidc_roles": "data-team=operator, sre=admin",
         "pooler": "true",
         "allow_unsafe_database": "on",
         "heartbeat_seconds": "10",
