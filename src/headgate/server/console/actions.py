@@ -21,11 +21,10 @@ from headgate.server.doors import Serving
 from headgate.server.guard import FORM_BYTES
 from headgate.server.limits import read_body
 from headgate.server.problem import Refusal
-from headgate.server.session import path_of
 
 from . import flash
 from .asked import moment
-from .page import asker, pages, with_query
+from .page import asker, pages, path_of, with_query
 from .words import many
 
 router = pages("operator")
