@@ -80,7 +80,7 @@ async def overview(db: Database) -> Overview:
         for id, queue in (await flow.queued(link, live)).items():
             f = _of(figures, id)
             f.ready, f.claimed, f.waiting = queue.ready, queue.claimed, queue.waiting
-        return Overview(list(figures.values()), await link.fetchval(Q.workers_alive))
+        return Overview(list(figures.values()), await worker.alive(link))
 
 
 def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:

@@ -11,7 +11,7 @@ from headgate.errors import UsageError
 from headgate.model import delta
 from headgate.model.facts import Facts, Version
 from headgate.model.mask import mask_uri
-from headgate.pg import Database, queries
+from headgate.pg import Database, Link, queries
 
 from . import facts, history, revert
 
@@ -53,7 +53,7 @@ class Page:
 
 
 async def publications(
-    db: Database,
+    db: Database | Link,
     *,
     pipelines: Iterable[str] | None = None,
     uri_like: str | None = None,

@@ -47,6 +47,11 @@ async def register(db: Database, name: str, lease_seconds: float) -> int:
     return await db.fetchval(Q.register, name, here(), os.getpid(), lease_seconds)
 
 
+async def alive(db: Database | Link) -> int:
+    """How many workers hold a lease."""
+    return await db.fetchval(Q.alive)
+
+
 @dataclass(frozen=True, slots=True)
 class Living:
     """A worker that holds a lease, until when, and what time it is."""

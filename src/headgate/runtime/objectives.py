@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headgate.ledger import history, slo
+from headgate.ledger import slo, worker
 from headgate.model.signal import (
     SLO_ALLOWED,
     SLO_BAD,
@@ -47,4 +47,4 @@ class Objectives:
         for took in await slo.took(self._db):
             for share, seconds in took.seconds.items():
                 emit(TOOK, seconds, pipeline=took.pipeline, quantile=f"{share:g}")
-        emit(WORKERS, await self._db.fetchval(history.Q.workers_alive))
+        emit(WORKERS, await worker.alive(self._db))
