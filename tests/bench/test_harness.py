@@ -155,4 +155,3 @@ def test_readers_see_everything_while_they_are_measured(place: Place) -> None:
     """Each reader sees each change once and in order; the bench would say so if not."""
     told = {f.name: f.value for f in readers.delay(place, 60, many=5)}
     assert 0 < told["readers_delay_p50"] <= told["readers_delay_p95"]
-    assert readers.cost(place, 300, many=5, seconds=0.01).value <= 1
