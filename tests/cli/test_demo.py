@@ -5,10 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -24,9 +26,9 @@ SMALL = ("--files", "40", "--kills", "2", "--json")
 PATIENCE_SECONDS = 100
 
 
-def _start(folder: Path) -> subprocess.Popen[str]:
+def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "headgate", "demo", folder.name, *SMALL],
+        [sys.executable, "-m", "headgate", "demo", folder.name, *SMALL, *more],
         cwd=folder.parent, env=CLEAN, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -102,7 +104,7 @@ def test_a_run_that_was_killed_leaves_no_process_and_the_next_ones_are_exact(
     assert again["retried"] == 0
     assert again["truth"] == answer["truth"]
     (rain,) = bare.at(folder)("status", "--json").json["pipelines"]
-    assert (rain["finalized"], rain["quarantined"], rain["uris"]) == (41, 1, 40)
+    assert (rain["finalized"], rain["quarantined"]) == (41, 1)
     # Once more for each time that a run found a file touched.
     assert rain["entries"] == 42 + sum(rain["skipped"].values())
 
@@ -118,6 +120,25 @@ def test_ctrl_c_ends_everything(open_folder: Path) -> None:
     assert running.returncode == 130, err
     assert out == ""
     assert "Traceback" not in err
+    _wait_until("everything has ended", lambda: not _living(folder))
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at processes by /proc")
+def test_a_lively_world_goes_on_with_its_console_until_ctrl_c(open_folder: Path) -> None:
+    """The link signs in while files come; at the end the sum is exact, and nothing is left."""
+    folder = open_folder / "lively"
+    running = _start(folder, "--serve")
+    assert running.stderr is not None
+    links = (re.search(r"http://\S+ticket=\S+", line) for line in running.stderr)
+    link = next(found[0] for found in links if found)
+    with urllib.request.urlopen(link) as page:
+        assert "text/html" in page.headers["content-type"]
+    _wait_until("it is lively", lambda: len(list((folder / "incoming").glob("live-*"))) >= 5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate()
+    assert running.returncode == 0, err
+    assert json.loads(out)["headgate_error"] == 0
+    assert err.count("equal, to the last digit") == 2
     _wait_until("everything has ended", lambda: not _living(folder))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 
+import pytest
 from tests.cli.conftest import Headgate, populate
 from tests.cli.runbook import commands
 from tests.world import change
@@ -85,3 +86,34 @@ def test_a_spike_of_duplicates_is_looked_into_by_the_book(headgate: Headgate) ->
     assert re.search(r"queue *\| *4 *\| *2 *\| *1", counted), counted
     assert re.search(r"test://a *\| *3 *\| *1", again), again
     assert "test://a" in contradicted
+
+
+@pytest.mark.parametrize("page", ["double-apply.md", "no-workers.md", "error-budget.md"])
+def test_what_an_alert_tells_to_look_at_can_be_looked_at(copied: Headgate, page: str) -> None:
+    """Woken at night, one types what the page says, and each line is answered."""
+    asked = commands(page)
+    assert asked
+    for words in asked:
+        said = copied(*meant(copied, words))
+        assert said.code == 0, f"headgate {' '.join(words)}\n{said.out}{said.err}"
+        assert said.out.strip() or said.err.strip()
+
+
+def test_a_catalog_that_is_behind_is_written_by_the_book(headgate: Headgate) -> None:
+    """A file of it vanished: the page finds out, and brings it back."""
+    assert headgate("init").code == 0
+    rain = headgate.folder / "rain.py"
+    declared = rain.read_text().replace('"incoming/")', '"incoming/", settle=0)')
+    rain.write_text(declared.replace('version="1"', 'version="1", dataset="rain"'))
+    up(headgate)
+    lost = headgate.folder / "lake" / "stac" / "catalog.json"
+    assert lost.exists()
+    lost.unlink()
+    codes: list[int] = []
+    for words in commands("catalog-behind.md"):
+        said = headgate(*words)
+        codes.append(said.code)
+        assert said.out.strip(), f"headgate {' '.join(words)}\n{said.err}"
+    assert codes == [0, 0, 1, 0]  # the dry run says that there is something to do
+    assert lost.exists()
+    assert headgate("catalog", "rebuild", "--dry-run").code == 0

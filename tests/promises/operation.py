@@ -20,6 +20,7 @@ import headgate as hg
 from headgate.ledger.operation import Held, reset
 from headgate.model import signal
 from headgate.model.operation import Named
+from headgate.operations.turn import Turn
 from headgate.runtime.gauges import Gauges
 
 
@@ -448,14 +449,12 @@ async def test_a_caller_that_is_passed_over_again_and_again_is_signalled(world: 
     heard: list[str] = []
     stop = signal.listen(lambda told, _, labels: heard.append(told.name))
     try:
-        from headgate.operations import lifecycle
-
-        turn = lifecycle._Turn(until=1e12)
         life = hg.operation("load", key=1, dataset="sales")._life
+        turn = Turn(life.name, life.named, life.key, life.manner, life._home, world.db)
         for n in range(12):
             held = Held(None, n.to_bytes(16, "big"), "elsewhere/x/1/1", 0.0)
             turn.retries = 1
-            await life._wait(world.db, held, turn)
+            await turn.wait(held)
     finally:
         stop()
     assert heard.count("headgate_operations_starved_total") == 1

@@ -12,7 +12,7 @@ from tests.world import NOON, World, change
 
 import headgate as hg
 from headgate.errors import UsageError
-from headgate.ledger import explain, facts, quarantine, replay, revert
+from headgate.ledger import explain, facts, quarantine, replay, replays, revert
 from headgate.ledger.replay import Frozen, Mode, Otherwise, Wanted
 from headgate.model import delta, frozen, signal
 from headgate.runtime.again import gather
@@ -141,7 +141,7 @@ def blames(report: Report) -> set[tuple[str, str]]:
 
 
 async def fates(world: World, id: int) -> dict[str, int]:
-    rows = await world.db.fetch(replay.Q.fates, id)
+    rows = await world.db.fetch(replays.Q.fates, id)
     return {":".join(filter(None, (r["status"], r["reason"]))): r["entries"] for r in rows}
 
 

@@ -53,8 +53,8 @@ class House:
     ) -> Answer:
         return self.do(ask(self.app, method, path, headers, body, **how))
 
-    def token(self, *scopes: str, seconds: float = 60) -> str:
-        return self.do(tokens.make(self.db, "test", scopes, seconds))[0]
+    def token(self, role: str, *, seconds: float = 60, **limits: Any) -> str:
+        return self.do(tokens.make(self.db, "test", role, seconds, **limits)).token
 
     def holds(self) -> tuple[int, int]:
         """Entries, and calls that were believed."""

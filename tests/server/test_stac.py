@@ -201,15 +201,17 @@ async def test_what_is_not_there_is_a_problem_and_no_error(world: World):
         assert (answer.status, answer.reason) == (404, reason), path
 
 
-async def test_restricted_data_needs_a_token_of_the_scope(world: World):
+async def test_restricted_data_is_for_stewards(world: World):
     """On this machine without one, only what is public; from elsewhere nothing at all."""
     await filled(world)
     secret = shelf("salt", world.lake, dataset=hg.Dataset("salt", access="restricted"))
     await world.receive(secret, change("mine", thing(point(1, 1), JANUARY, id="mine")))
     await world.work(secret)
     app = await app_of(world.db)
-    read, _ = await tokens.make(world.db, "t", ["read"], 60)
-    other, _ = await tokens.make(world.db, "t", ["metrics"], 60)
+    read = (await tokens.make(world.db, "t", "steward", 60)).token
+    other = (await tokens.make(world.db, "t", "scraper", 60)).token
+    low = (await tokens.make(world.db, "t", "operator", 60)).token
+    apart = (await tokens.make(world.db, "t", "steward", 60, pipelines=["soil"])).token
     seen = await get(app, "/stac/collections/salt/items/mine", {"authorization": f"Bearer {read}"})
     assert seen.status == 200
     assert seen.headers["cache-control"] == "private, no-cache"
@@ -228,6 +230,9 @@ async def test_restricted_data_needs_a_token_of_the_scope(world: World):
             assert bad.status == 401
             wrong = await get(app, path, {"authorization": f"Bearer {other}"}, client=client)
             assert wrong.status == 403
+            for blind in (low, apart):
+                seen = await get(app, path, {"authorization": f"Bearer {blind}"}, client=client)
+                assert seen.status == 404, path
     for path in ("/stac", "/stac/collections", "/stac/search?limit=100"):
         assert b"salt" not in (await get(app, path)).body
         assert b"salt" in (await get(app, path, {"authorization": f"Bearer {read}"})).body
@@ -359,9 +364,10 @@ async def test_pages_of_other_origins_read_only_what_they_are_allowed_to(world: 
 async def test_links_begin_where_the_reader_is(world: World):
     """With the address that was called, or the one that is set; never with nonsense of a header."""
     app = await app_of(world.db)
+    reader = (await tokens.make(world.db, "t", "viewer", 60)).token
 
     async def root(app: FastAPI, host: str) -> str:
-        page = (await get(app, "/stac", {"host": host})).json
+        page = (await get(app, "/stac", {"host": host, "authorization": f"Bearer {reader}"})).json
         return next(link["href"] for link in page["links"] if link["rel"] == "self")
 
     assert await root(app, "data.example:8420") == "http://data.example:8420/stac"

@@ -100,6 +100,10 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "schema": "s",
         "env": "dev",
         "error_budget": "0.5",
+        "slo_duplicates": "0.5",
+        "slo_latency_share": "0.5",
+        "slo_dead_letters": "0.5",
+        "slo_window_seconds": "7d",
         "incident_hook": "page someone",
     }
     by_environment = load(tmp_path, {variable(name): value for name, value in values.items()})

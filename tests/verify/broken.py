@@ -100,11 +100,26 @@ BROKEN = [
     ),
     Broken(
         "the end of the journal was cut off",
-        {"anchor_ahead", "entry_lost", "discard_mismatch"},
+        {"anchor_ahead", "entry_lost", "discard_mismatch", "flow_mismatch"},
         "junk1",
         "DELETE FROM headgate.journal WHERE batch ="
         " (SELECT batch FROM headgate.commit ORDER BY pos DESC LIMIT 1);"
         "DELETE FROM headgate.commit WHERE pos = (SELECT max(pos) FROM headgate.commit)",
+    ),
+    Broken(
+        "figures were changed",
+        {"flow_mismatch"},
+        sql="UPDATE headgate.flow_total SET n = n - 1 WHERE kind = 'quarantined'",
+    ),
+    Broken(
+        "an hour was forgotten",
+        {"flow_mismatch"},
+        sql="DELETE FROM headgate.flow WHERE minutes = 60",
+    ),
+    Broken(
+        "deliveries were added up twice",
+        {"flow_mismatch"},
+        sql="UPDATE headgate.flow_delivery SET received = 2 * received",
     ),
     Broken(
         "the chain was written anew",

@@ -109,7 +109,7 @@ def test_a_sound_ledger_has_no_violations(copy_of_world: Copy, deep: bool) -> No
             assert report.checked["operation lines"] == 8
             assert report.checked["objects"] > report.checked["publications"]
             assert {what for what, _, _ in seen} == {
-                "chain", "entries", "items", "operations", "tables", "watermarks", "rows",
+                "chain", "entries", "items", "operations", "tables", "watermarks", "flow", "rows",
                 "objects",
             }  # fmt: skip
             assert all(done <= of for _, done, of in seen)

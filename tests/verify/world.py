@@ -26,7 +26,7 @@ from tests import scratch
 from tests.verify import operations
 
 import headgate as hg
-from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox, quarantine
+from headgate.ledger import FUNCTIONS, MIGRATIONS, flow, inbox, quarantine
 from headgate.model.envelope import Envelope
 from headgate.model.verdict import RetryPlan
 from headgate.pg import Database, Server, embedded, migrate
@@ -152,6 +152,7 @@ async def build(db: Database, folder: Path) -> None:
     await quarantine.discard(db, [named["junk1"]], because="not needed", actor="tester")
     await settle()
     await operations.live(db, str(folder / "lake"))
+    assert await flow.roll_up(db) == 0  # who sweeps leaves nothing behind
 
 
 async def names(db: Database) -> dict[str, int]:

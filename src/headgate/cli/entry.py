@@ -15,7 +15,9 @@ from .ledger import ask
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from headgate.ledger.entries import Page
     from headgate.ledger.history import EntryState, Life, Statement
+    from headgate.ledger.reset import How
     from headgate.pg import Database
 
 STATUSES = ("received", "claimed", "waiting", "quarantined", "finalized", "skipped", "rolled_back")
@@ -52,16 +54,21 @@ def list_(
 ) -> None:
     """Entries, the newest first."""
 
-    async def question(db: Database) -> list[EntryState]:
-        from headgate.ledger import history
+    async def question(db: Database) -> Page:
+        from headgate.ledger.entries import containing, entries
 
-        text = None if uri is None else like(uri)
-        return await history.entries(
-            db, pipeline=pipeline, status=status, uri_like=text, limit=limit + 1, before_id=before
+        return await entries(
+            db,
+            pipelines=None if pipeline is None else [pipeline],
+            status=status,
+            uri_like=None if uri is None else containing(uri),
+            limit=limit,
+            before=before,
+            effort=None,
         )
 
-    found = ask(asked.settings(), question)
-    more, found = len(found) > limit, found[:limit]
+    page = ask(asked.settings(), question)
+    found, more = page.entries, page.more
     if as_json:
         show.as_json({"entries": found, "more": more})
         return
@@ -123,13 +130,6 @@ def explain(asked: Asked, *, which: str, as_json: bool) -> None:
 
 entry.add_command(explain)
 
-_MEANS = {
-    "retry": "its attempts begin anew, and it is due now",
-    "ask again": "the gates are asked again; they may answer the same",
-    "run again": "its change runs again, from the bytes that were kept, and what comes of it takes"
-    " the place of what readers see now; calls to the outside are made again",
-}
-
 
 @entry.command()
 @click.argument("which", metavar="ENTRY|KEY|URI")
@@ -152,7 +152,7 @@ def reset(asked: Asked, *, which: str, because: str | None, dry_run: bool, as_js
     if not dry_run and not (because or "").strip():
         raise click.UsageError("--because is missing: say why")
 
-    async def question(db: Database) -> tuple[int, str, int | None]:
+    async def question(db: Database) -> tuple[int, How, int | None]:
         from headgate.ledger import reset as ledger
 
         found = (await find(db, which)).entry
@@ -165,7 +165,9 @@ def reset(asked: Asked, *, which: str, because: str | None, dry_run: bool, as_js
     if as_json:
         show.as_json({"entry": found, "how": how, "runs": runs, "dry_run": dry_run})
         return
-    click.echo(f"entry {found}: {_MEANS[how]}")
+    from headgate.ledger.reset import MEANS
+
+    click.echo(f"entry {found}: {MEANS[how]}")
     if runs is None:
         show.note("Nothing was changed.")
     else:
@@ -188,12 +190,6 @@ async def find(db: Database, which: str) -> EntryState:
         others = ", ".join(str(f.entry) for f in found[1:10]) + ("…" if len(found) > 10 else "")
         show.note(f"The newest of {len(found)}; the others are {others}.")
     return found[0]
-
-
-def like(text: str) -> str:
-    """A LIKE pattern for what contains this; * is any text."""
-    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped.replace('*', '%')}%"
 
 
 def _table(found: list[EntryState]) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +10,11 @@ from headgate.errors import UsageError
 
 from . import show
 from .asked import Asked, Group, json_option, pass_asked
-from .entry import find, like
+from .entry import find
 from .ledger import ask
 
 if TYPE_CHECKING:
+    from headgate.ledger.published import Page
     from headgate.ledger.revert import Plan
     from headgate.model.delta import Delta
     from headgate.model.facts import Facts, Version
@@ -54,15 +54,22 @@ def list_(
 ) -> None:
     """What readers see, the latest first."""
 
-    async def question(db: Database) -> list[Any]:
-        from headgate.ledger.history import NEWEST
-        from headgate.ledger.publication import Q
+    async def question(db: Database) -> Page:
+        from headgate.ledger import published
+        from headgate.ledger.entries import containing
 
-        text = None if uri is None else like(uri)
-        return await db.fetch(Q.list, pipeline, text, every, before or NEWEST, limit + 1)
+        return await published.publications(
+            db,
+            pipelines=None if pipeline is None else [pipeline],
+            uri_like=None if uri is None else containing(uri),
+            every=every,
+            limit=limit,
+            before=before,
+            effort=None,
+        )
 
-    found = [dict(row) for row in ask(asked.settings(), question)]
-    more, found = len(found) > limit, found[:limit]
+    page = ask(asked.settings(), question)
+    found, more = page.publications, page.more
     if as_json:
         show.as_json({"publications": found, "more": more})
         return
@@ -72,20 +79,20 @@ def list_(
     columns = ("publication", "pipeline", "version", "what", "sha256", "received", "uri")
     rows = [
         (
-            p["entry"],
-            p["pipeline"],
-            p["version"],
-            _what(p["removed"], p["reverts"], p["successor"]),
-            p["content"].hex()[:12],
-            show.ago(p["received_at"]),
-            show.near(p["uri"]),
+            p.entry,
+            p.pipeline,
+            p.version,
+            p.what,
+            p.content[:12],
+            show.ago(p.received_at),
+            show.near(p.uri),
         )
         for p in found
     ]
     show.out(show.table(columns, rows, right=("publication", "version")))
     if more:
-        show.note(f"There are more: --before {found[-1]['entry']} shows the next {limit}.")
-    show.hints(f"headgate publication show {found[0]['entry']}")
+        show.note(f"There are more: --before {found[-1].entry} shows the next {limit}.")
+    show.hints(f"headgate publication show {found[0].entry}")
 
 
 @publication.command("show")
@@ -96,16 +103,16 @@ def show_(asked: Asked, *, which: str, as_json: bool) -> None:
     """One publication: its files, where it came from, what checked it, its other versions."""
 
     async def question(db: Database) -> tuple[Facts, list[Facts]]:
-        from headgate.ledger import facts
-        from headgate.ledger.publication import Q
+        from headgate.ledger import published
 
         told = await _find(db, which)
-        entries = [r["entry"] for r in await db.fetch(Q.versions, told.entry, MANY)]
-        return told, (await facts.of_publications(db, entries))[::-1]
+        return told, await published.versions(db, told.entry, MANY)
 
     told, versions = ask(asked.settings(), question)
     if as_json:
-        show.as_json({"publication": _document(told), "versions": [_document(v) for v in versions]})
+        from headgate.ledger.published import document
+
+        show.as_json({"publication": document(told), "versions": [document(v) for v in versions]})
         return
     _show(told)
     _show_versions(told, versions)
@@ -136,8 +143,12 @@ def diff(asked: Asked, *, which: str, other: int | None, as_json: bool) -> None:
     from headgate.model import delta
 
     async def question(db: Database) -> tuple[Facts, Version | None]:
+        from headgate.ledger import published
+
         told = await _find(db, which)
-        return told, told.before if other is None else await _version(db, told, other)
+        if other is None:
+            return told, told.before
+        return told, await published.version(db, told, other)
 
     told, before = ask(asked.settings(), question)
     if as_json:
@@ -223,70 +234,16 @@ def revert(
 
 async def _find(db: Database, which: str) -> Facts:
     """The publication that is meant. A uri means what readers see of it."""
-    from headgate.ledger import facts
-    from headgate.ledger.history import at_pointer, uris
-    from headgate.ledger.publication import Q
+    from headgate.ledger import published
 
-    entry = None
-    if (line := await at_pointer(db, which)) is not None:
-        entry, outcome = line
-        if outcome != "finalized":
-            raise UsageError(
-                f"journal line {which} of entry {entry} ended {outcome}: it published nothing",
-                hint=f"See its lines: headgate entry show {entry}",
-            )
-    elif not which.strip().isdecimal():
-        entry = await db.fetchval(Q.head_of, uris(which))
+    entry = await published.find(db, which)
     if entry is None:
         entry = (await find(db, which)).entry
-    if not (found := await facts.of_publications(db, [entry])):
+    if (told := await published.publication(db, entry)) is None:
         raise UsageError(
             f"entry {entry} published nothing", hint=f"See why: headgate entry explain {entry}"
         )
-    return found[0]
-
-
-async def _version(db: Database, told: Facts, number: int) -> Version | None:
-    from headgate.ledger import facts
-    from headgate.ledger.revert import Q
-
-    entry = await db.fetchval(Q.version, told.entry, number)
-    if entry is None:
-        raise UsageError(
-            f"there is no version {number} before publication {told.entry}",
-            hint=f"headgate publication show {told.entry}",
-        )
-    return (await facts.of_publications(db, [entry]))[0].version
-
-
-def _what(removed: bool, reverts: int | None, successor: int | None) -> str:
-    said = "removed" if removed else "reverted" if reverts is not None else "published"
-    return said if successor is None else f"{said}, replaced"
-
-
-def _document(told: Facts) -> dict[str, Any]:
-    """For programs: the facts, without what would be said twice."""
-    return {
-        "entry": told.entry,
-        "run": told.run,
-        "pipeline": told.pipeline,
-        "pipeline_version": told.pipeline_version,
-        "code": told.code,
-        "uri": told.envelope.uri,
-        "at": told.at,
-        "event_time": told.envelope.event_time,
-        "key": told.key,
-        "effect": told.effect,
-        "version": told.version,
-        "predecessor": None if told.before is None else told.before.entry,
-        "successor": None if told.successor is None else told.successor[0],
-        "reverts": told.reverts,
-        "restores": told.restores,
-        "because": told.because,
-        "actor": told.actor,
-        "checks": told.checks,
-        "item": told.item,
-    }
+    return told
 
 
 def _show(told: Facts) -> None:
@@ -333,6 +290,8 @@ def _show(told: Facts) -> None:
 
 
 def _show_versions(told: Facts, versions: list[Facts]) -> None:
+    from headgate.ledger import published
+
     if len(versions) < 2:
         return
     rows: list[tuple[object, ...]] = []
@@ -340,7 +299,7 @@ def _show_versions(told: Facts, versions: list[Facts]) -> None:
         assert v.version is not None
         successor = v.successor[0] if v.successor else None
         mark = "this one" if v.entry == told.entry else ""
-        what = _what(v.version.removed, v.reverts, successor)
+        what = published.what(v.version.removed, v.reverts, successor)
         rows.append((v.version.number, v.entry, what, show.moment(v.at), mark))
     columns = ("version", "publication", "what", "published", "")
     show.out("", show.heading("versions"), show.table(columns, rows, right=columns[:2]))
@@ -360,9 +319,9 @@ def _show_delta(delta: Delta) -> None:
 
 
 def _show_rows(before: Version | None, after: Version | None) -> None:
-    old: Mapping[str, int] = before.rows if before else {}
-    new: Mapping[str, int] = after.rows if after else {}
-    rows = [(t, old.get(t, 0), new.get(t, 0)) for t in sorted({*old, *new})]
+    from headgate.model import delta
+
+    rows = [(r.table, r.before, r.now) for r in delta.rows(before, after)]
     if rows:
         show.out("", show.table(("rows of", "before", "after"), rows, right=("before", "after")))
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
-
-from headgate.errors import UsageError
 
 from . import show
 from .asked import Asked, Group, json_option, pass_asked
@@ -16,6 +14,7 @@ from .redrive import redrive
 from .wanted import filters, wanted
 
 if TYPE_CHECKING:
+    from headgate.ledger.quarantined import Alike, Case, Discard, Line
     from headgate.ledger.redrive import Wanted
     from headgate.pg import Database
 
@@ -41,15 +40,15 @@ quarantine.add_command(redrive)
 def summary(asked: Asked, *, as_json: bool, **filtered: Any) -> None:
     """What waits for a decision, counted by pipeline, class and reason; the most first."""
 
-    async def question(db: Database) -> list[Any]:
-        from headgate.ledger.quarantine import Q
+    async def question(db: Database) -> list[Alike]:
+        from headgate.ledger import quarantined
 
-        return await db.fetch(Q.summary, *_asked(wanted(**filtered)))
+        return await quarantined.summary(db, wanted(**filtered))
 
     rows = ask(asked.settings(), question)
     if as_json:
-        total = sum(row["entries"] for row in rows)
-        show.as_json({"entries": total, "reasons": [dict(row) for row in rows]})
+        total = sum(row.entries for row in rows)
+        show.as_json({"entries": total, "reasons": [row.document() for row in rows]})
         return
     if not rows:
         click.echo("Nothing is in quarantine" + (" like that." if any(filtered.values()) else "."))
@@ -57,30 +56,23 @@ def summary(asked: Asked, *, as_json: bool, **filtered: Any) -> None:
     columns = ("entries", "pipeline", "class", "reason", "first seen", "last seen", "code", "as in")
     lines = [
         (
-            f"{row['entries']:,}",
-            row["pipeline"],
-            row["class"],
-            row["reason"],
-            show.ago(row["first_at"]),
-            show.ago(row["last_at"]),
-            _code(row),
-            row["example"],
+            f"{row.entries:,}",
+            row.pipeline,
+            row.classed,
+            row.reason,
+            show.ago(row.first_at),
+            show.ago(row.last_at),
+            row.code,
+            row.example,
         )
         for row in rows
     ]
     show.out(show.table(columns, lines, right=("entries", "as in")))
     show.hints(
-        f"headgate quarantine show {rows[0]['example']}",
-        f"headgate quarantine redrive --reason {rows[0]['reason']}"
-        f" --pipeline {rows[0]['pipeline']} --dry-run",
+        f"headgate quarantine show {rows[0].example}",
+        f"headgate quarantine redrive --reason {rows[0].reason}"
+        f" --pipeline {rows[0].pipeline} --dry-run",
     )
-
-
-def _code(row: Any) -> str:
-    """Did the code that runs now set them aside? What failed by older code may pass."""
-    if not row["other_code"]:
-        return "as now"
-    return "older" if row["other_code"] == row["entries"] else "both"
 
 
 @quarantine.command("list")
@@ -89,24 +81,33 @@ def _code(row: Any) -> str:
 @click.option(
     "--limit", metavar="N", type=click.IntRange(1), default=50, help="At most so many. [50]"
 )
+@click.option("--before", type=int, metavar="ENTRY", help="Go on below this entry.")
 @json_option
 @pass_asked
-def list_(asked: Asked, *, discarded: bool, limit: int, as_json: bool, **filtered: Any) -> None:
-    """What waits for a decision, the latest first."""
+def list_(
+    asked: Asked,
+    *,
+    discarded: bool,
+    limit: int,
+    before: int | None,
+    as_json: bool,
+    **filtered: Any,
+) -> None:
+    """What waits for a decision, the newest entry first."""
     of = wanted(**filtered)
-    rows = ask(asked.settings(), lambda db: _listed(db, of, limit + 1, discarded=discarded))
+    rows = ask(asked.settings(), lambda db: _listed(db, of, limit + 1, before, gone=discarded))
     more, rows = len(rows) > limit, rows[:limit]
     if as_json:
-        show.as_json({"entries": [dict(row) for row in rows], "more": more})
+        show.as_json({"entries": [row.document() for row in rows], "more": more})
         return
     if not rows:
         there = "was discarded" if discarded else "is in quarantine"
         click.echo(f"Nothing {there}" + (" like that." if any(filtered.values()) else "."))
         return
-    show.out(_discards(rows) if discarded else _table(rows))
+    show.out(_table(rows))
     if more:
-        show.note(f"The latest {limit} of more: --limit shows more of them.")
-    first = rows[0]["entry"]
+        show.note(f"There are more: --before {rows[-1].entry} shows the next {limit}.")
+    first = rows[0].entry
     if discarded:
         show.hints(f'headgate quarantine undiscard {first} --because "…"   # decide again')
     else:
@@ -122,51 +123,46 @@ def list_(asked: Asked, *, discarded: bool, limit: int, as_json: bool, **filtere
 @pass_asked
 def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
     """One entry: the error, the code, the failures before it, and how its data begins, masked."""
-    import json
 
-    from headgate.ledger.quarantine import Q
+    async def question(db: Database) -> Case:
+        from headgate.ledger import quarantined
 
-    async def question(db: Database) -> Any:
-        row = await db.fetchrow(Q.show, entry)
-        if row is None:
-            raise _not_there([entry])
-        return row
+        if (found := await quarantined.case(db, entry)) is None:
+            raise quarantined.not_there([entry])
+        return found
 
-    row = dict(ask(asked.settings(), question))
-    row["pipeline"] = row.pop("pipeline_name")
-    if isinstance(row["failures"], str):
-        row["failures"] = json.loads(row["failures"])
+    case = ask(asked.settings(), question)
     if as_json:
-        show.as_json(row)
+        show.as_json(case.document())
         return
     show.out(
         show.facts(
             [
                 ("entry", entry),
-                ("pipeline", f"{row['pipeline']} (version {row['version']})"),
-                ("code", _ran(row)),
-                ("uri", row["uri"]),
-                ("class", row["class"]),
-                ("reason", row["reason"]),
-                ("error", show.text(row["error"], "red")),
-                ("attempts", row["attempts"]),
-                ("first failed", show.moment(row["first_at"])),
-                ("set aside", show.moment(row["last_at"])),
-                ("changed", show.moment(row["event_time"])),
-                ("sha256", row["content"].hex() if row["content"] else None),
-                ("released", show.many(row["released"], "time") if row["released"] else None),
-                ("redrives", ", ".join(map(str, row["redrives"])) or None),
+                ("pipeline", f"{case.pipeline} (version {case.version})"),
+                ("code", _ran(case)),
+                ("uri", case.uri),
+                ("class", case.classed),
+                ("reason", case.reason),
+                ("error", show.text(case.error, "red")),
+                ("attempts", case.attempts),
+                ("first failed", show.moment(case.first_at)),
+                ("set aside", show.moment(case.last_at)),
+                ("changed", show.moment(case.event_time)),
+                ("sha256", case.content),
+                ("released", show.many(case.released, "time") if case.released else None),
+                ("redrives", ", ".join(map(str, case.redrives)) or None),
             ]
         )
     )
-    if len(row["failures"]) > 1 or row["released"]:
-        show.out("", show.heading("failures"), _failures(row["failures"]))
-    if row["preview"]:
+    if len(case.failures) > 1 or case.released:
+        show.out("", show.heading("failures"), _failures(case.failures))
+    if case.preview:
         show.out("", show.heading("its data begins with"))
-        for line in row["preview"].splitlines()[:8]:
+        for line in case.preview.splitlines()[:8]:
             show.out(show.indented(show.text(line, limit=200)))
     show.note("")
-    if row["class"] == "late":
+    if case.classed == "late":
         show.note("It came late, and its pipeline holds such until they are released:")
         show.hints('headgate quarantine release --all --class late --because "…"')
     show.hints(
@@ -176,9 +172,9 @@ def show_(asked: Asked, *, entry: int, as_json: bool) -> None:
     )
 
 
-def _ran(row: Any) -> str:
-    code = row["code"].hex()[:12]
-    return code if row["code"] == row["code_now"] else f"{code}, another than runs now"
+def _ran(case: Case) -> str:
+    code = case.code[:12]
+    return code if case.code == case.code_now else f"{code}, another than runs now"
 
 
 def _decision(function: F) -> F:
@@ -257,13 +253,14 @@ def _decide(
 
     async def question(db: Database) -> list[int]:
         from headgate.ledger import quarantine as ledger
+        from headgate.ledger.quarantined import not_there
 
         gone = verb == "undiscard"
-        found = await _listed(db, of, _EVERYTHING, discarded=gone)
-        chosen = sorted(r["entry"] for r in found)
+        found = await _listed(db, of, _EVERYTHING, gone=gone)
+        chosen = sorted(one.entry for one in found)
         if entries:
             if missing := sorted(set(entries) - set(chosen)):
-                raise _not_there(missing, "discarded" if gone else "in quarantine")
+                raise not_there(missing, "discarded" if gone else "in quarantine")
             chosen = sorted(set(entries))
         if dry_run:
             return chosen
@@ -284,22 +281,14 @@ def _decide(
         show.note("A running `headgate up` takes them now.")
 
 
-def _asked(of: Wanted) -> tuple[Any, ...]:
-    return of.pipeline, of.classed, of.reason, of.since
+async def _listed(
+    db: Database, of: Wanted, limit: int, before: int | None = None, *, gone: bool
+) -> Sequence[Line | Discard]:
+    from headgate.ledger import quarantined
 
-
-async def _listed(db: Database, of: Wanted, limit: int, *, discarded: bool = False) -> list[Any]:
-    from headgate.ledger.quarantine import Q
-
-    return await db.fetch(Q.discarded if discarded else Q.list, *_asked(of), limit)
-
-
-def _not_there(entries: list[int], where: str = "in quarantine") -> UsageError:
-    named = ", ".join(str(e) for e in entries)
-    return UsageError(
-        f"not {where}: {named}; nothing was changed",
-        hint=f"See what became of it: headgate entry show {entries[0]}",
-    )
+    if gone:
+        return await quarantined.discards(db, of, limit=limit, before=before)
+    return await quarantined.listed(db, of, limit=limit, before=before)
 
 
 def _named(entries: list[int]) -> str:
@@ -309,38 +298,39 @@ def _named(entries: list[int]) -> str:
     return f": {shown}" + ("" if len(entries) <= 20 else ", …")
 
 
-def _table(rows: list[Any]) -> Any:
-    return show.table(
-        ("entry", "pipeline", "class", "reason", "since", "uri and error"),
-        [
-            (
-                row["entry"],
-                row["pipeline"],
-                row["class"],
-                row["reason"],
-                show.ago(row["last_at"]),
-                f"{show.near(row['uri'])}: {row['error']}",
-            )
-            for row in rows
-        ],
-        right=("entry",),
-    )
+def _table(rows: Sequence[Line | Discard]) -> Any:
+    from headgate.ledger.quarantined import Discard, Line
 
-
-def _discards(rows: list[Any]) -> Any:
+    if kept := [row for row in rows if isinstance(row, Line)]:
+        return show.table(
+            ("entry", "pipeline", "class", "reason", "since", "uri and error"),
+            [
+                (
+                    row.entry,
+                    row.pipeline,
+                    row.classed,
+                    row.reason,
+                    show.ago(row.last_at),
+                    f"{show.near(row.uri)}: {row.error}",
+                )
+                for row in kept
+            ],
+            right=("entry",),
+        )
     return show.table(
         ("entry", "pipeline", "reason", "discarded", "by", "because", "uri"),
         [
             (
-                row["entry"],
-                row["pipeline"],
-                row["reason"],
-                show.ago(row["at"]),
-                row["actor"],
-                row["because"],
-                show.near(row["uri"]),
+                row.entry,
+                row.pipeline,
+                row.reason,
+                show.ago(row.at),
+                row.actor,
+                row.because,
+                show.near(row.uri),
             )
             for row in rows
+            if isinstance(row, Discard)
         ],
         right=("entry",),
     )

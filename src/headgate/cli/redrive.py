@@ -12,21 +12,10 @@ from .ledger import ask
 from .wanted import filters, wanted
 
 if TYPE_CHECKING:
-    from headgate.ledger.redrive import Planned, Redrive
+    from headgate.ledger.redrive import Followed, Planned, Redrive
     from headgate.model.redrive import Terms
     from headgate.pg import Database
     from headgate.settings import Settings
-
-_HELD = {
-    "canary": "those that went first have not all ended",
-    "failing": "what was released fails, and is tried again",
-    "live": "so many were released and have not ended",
-    "backlog": "the pipeline has enough to do",
-    "budget": "the pipeline's error budget is spent: it recovers by itself, or `headgate budget"
-    " override`",
-    "rate": "as fast as it may",
-    "ending": "all are released; the last are running",
-}
 
 
 @click.group(cls=Group, invoke_without_command=True)
@@ -107,14 +96,15 @@ def redrive(
     of, terms = wanted(**filtered), Terms(canary, batch, per_second(rate), stop_share, backlog)
 
     async def question(db: Database) -> tuple[Planned, int | None, int, list[str]]:
-        from headgate.ledger import budget, history
+        from headgate.ledger import budget
         from headgate.ledger import redrive as ledger
+        from headgate.ledger.worker import alive
 
         planned = await ledger.preview(db, of, terms)
         made = None if dry_run else await ledger.plan(db, of, terms, because=because or "")
         spent = {row["name"] for row in await db.fetch(budget.Q.spent)}
         slow = sorted(spent & {pipeline for pipeline, _, _ in planned.counts})
-        return planned, made, await db.fetchval(history.Q.workers_alive), slow
+        return planned, made, await alive(db), slow
 
     planned, made, workers, slow = ask(asked.settings(), question)
     if as_json:
@@ -175,18 +165,16 @@ def show_(ctx: click.Context, asked: Asked, *, number: int, follow: bool, as_jso
     """
     stopped = follow and _followed(asked.settings(), number).state == "stopped"
 
-    async def question(db: Database) -> tuple[Redrive, list[Any], list[Any]]:
-        from headgate.ledger.redrive import Q
+    async def question(db: Database) -> Followed:
+        from headgate.ledger import redrive as ledger
 
-        (found,) = await _redrives(db, number)
-        return found, await db.fetch(Q.back, number), await db.fetch(Q.decided, str(number))
+        return await ledger.followed(db, number)
 
-    found, back, decided = ask(asked.settings(), question)
+    found = ask(asked.settings(), question)
     if as_json:
-        actions = [dict(row) for row in decided]
-        show.as_json({"redrive": found, "back": [dict(r) for r in back], "actions": actions})
+        show.as_json(found.document())
     else:
-        _show(found, back, decided)
+        _show(found)
     ctx.exit(1 if stopped else 0)
 
 
@@ -236,15 +224,12 @@ def _show_planned(planned: Planned, terms: Terms, made: int | None) -> None:
     rows = [(f"{n:,}", *of) for of, n in sorted(planned.counts.items(), key=lambda c: -c[1])]
     columns = ("entries", "pipeline", "class", "reason")
     show.out(show.table(columns, rows, right=("entries",)), "")
-    pace = "as fast as the work is done"
-    if terms.per_second is not None:
-        pace = f"at most {terms.per_second:g} a second"
     first = ", ".join(map(str, planned.first[:10])) + ("…" if len(planned.first) > 10 else "")
     show.out(
         show.facts(
             [
                 ("first", f"{len(planned.first)}: {first}" if planned.first else "none"),
-                ("then", f"up to {terms.batch} at once, {pace}"),
+                ("then", f"up to {terms.batch} at once, {terms.pace}"),
                 ("waits", f"while {terms.backlog} are ready or under way, or the budget is spent"),
                 ("stops", f"when more than {terms.stop_share:.0%} of the last 100 failed"),
             ]
@@ -260,22 +245,22 @@ def _show_planned(planned: Planned, terms: Terms, made: int | None) -> None:
         )
 
 
-def _show(r: Redrive, back: list[Any], decided: list[Any]) -> None:
+def _show(found: Followed) -> None:
+    from headgate.model.redrive import HELD
+
+    r = found.redrive
     p = r.progress
     asked = ", ".join(f"{name} {value}" for name, value in r.asked.items())
-    pace = "as fast as the work is done"
-    if r.terms.per_second is not None:
-        pace = f"at most {r.terms.per_second:g} a second"
     show.out(
         show.facts(
             [
                 ("redrive", r.id),
                 ("state", r.state + (f": {r.ended_why}" if r.ended_why else "")),
-                ("waits", _HELD[r.held] if r.held else None),
+                ("waits", HELD[r.held] if r.held else None),
                 ("because", f"{r.because} ({r.actor})"),
                 ("asked for", asked or "everything"),
                 ("pipelines", ", ".join(r.pipelines)),
-                ("terms", f"{r.terms.canary} first, then {r.terms.batch} at once, {pace}"),
+                ("terms", f"{r.terms.canary} first, then {r.terms.batch} at once, {r.terms.pace}"),
                 ("entries", f"{p.total:,}"),
                 ("passed", f"{p.passed:,}"),
                 ("failed", show.text(f"{p.failed:,}", "red" if p.failed else "")),
@@ -287,15 +272,14 @@ def _show(r: Redrive, back: list[Any], decided: list[Any]) -> None:
             ]
         )
     )
-    if back:
-        rows = [(b["entries"], b["class"], b["reason"], b["example"]) for b in back]
+    if found.back:
+        rows = [(b.entries, b.classed, b.reason, b.example) for b in found.back]
         columns = ("entries", "class", "reason", "as in")
         table = show.table(columns, rows, right=("entries", "as in"))
         show.out("", show.heading("failed again"), table)
     show.out("")
-    for a in decided:
-        said = f"{a['actor']}: {a['verb']}, because {a['because']}"
-        show.out(show.text(f"{show.moment(a['at'])} {said}"))
+    for a in found.actions:
+        show.out(show.text(f"{show.moment(a.at)} {a.actor}: {a.verb}, because {a.because}"))
 
 
 def _eta(r: Redrive) -> str:
@@ -304,6 +288,8 @@ def _eta(r: Redrive) -> str:
 
 def _line(r: Redrive) -> str:
     """Where it is, in one line."""
+    from headgate.model.redrive import HELD
+
     p = r.progress
     said = f"redrive {r.id} {r.state}: {p.passed + p.failed + p.gone:,} of {p.total:,} ended"
     said += f", {p.passed:,} passed, {p.failed:,} failed, {p.live:,} under way"
@@ -311,7 +297,7 @@ def _line(r: Redrive) -> str:
         said += f", about {_eta(r)} to go"
     if r.ended_why:
         return f"{said}: {r.ended_why}"
-    return f"{said} ({_HELD[r.held]})" if r.held not in (None, "rate") else said
+    return f"{said} ({HELD[r.held]})" if r.held not in (None, "rate") else said
 
 
 def _followed(settings: Settings, number: int) -> Redrive:

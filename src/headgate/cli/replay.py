@@ -21,6 +21,7 @@ from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.ledger.replay import Frozen, Wanted
+    from headgate.ledger.replays import Standing
     from headgate.model.frozen import Pins
     from headgate.model.pipeline import Pipeline
     from headgate.pg import Database
@@ -331,14 +332,14 @@ def _choose(declared: list[Pipeline], name: str | None) -> Pipeline:
 def list_(asked: Asked, *, limit: int, as_json: bool) -> None:
     """Replays, the latest first."""
 
-    async def question(db: Database) -> list[Any]:
-        from headgate.ledger.replay import Q
+    async def question(db: Database) -> list[Standing]:
+        from headgate.ledger.replays import replays
 
-        return await db.fetch(Q.list, None, limit)
+        return await replays(db, limit=limit)
 
-    found = [replayed.document(dict(row)) for row in ask(asked.settings(), question)]
+    found = ask(asked.settings(), question)
     if as_json:
-        show.as_json({"replays": found})
+        show.as_json({"replays": [one.document() for one in found]})
     else:
         replayed.listed(found)
 
@@ -359,13 +360,12 @@ def show_(
     """
     told = replayed.follow(asked.settings(), id, stay=follow, manifest=manifest)
     if manifest:
-        show.as_json(told["manifest"])
+        show.as_json(told.manifest)
     elif as_json:
-        show.as_json(told)
+        show.as_json(told.document())
     else:
         replayed.shown(told)
-    found = told["report"]
-    ctx.exit(1 if found is not None and (found["diverged"] or found["impure"]) else 0)
+    ctx.exit(1 if told.found else 0)
 
 
 @replay.command("stop")

@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from headgate.errors import UsageError
-
 from . import show
 from .ledger import opened
 from .progress import progress
 
 if TYPE_CHECKING:
     from headgate.ledger.replay import Frozen
-    from headgate.pg import Database
+    from headgate.ledger.replays import Standing
     from headgate.runtime.again.report import Report
     from headgate.settings import Settings
 
@@ -84,26 +82,7 @@ def _report(found: Mapping[str, Any]) -> None:
     show.out("", show.text(said, "green" if good else "red"))
 
 
-def document(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A replay for programs."""
-    import json
-
-    told = {name: row[name] for name in row if name not in ("manifest", "report", "pins")}
-    told["manifest"] = json.loads(row["manifest"])
-    told["report"] = None if row["report"] is None else json.loads(row["report"])
-    return {**told, **_pace(row)}
-
-
-def _pace(row: Mapping[str, Any]) -> dict[str, Any]:
-    """How fast it goes, and when it will be done at that."""
-    passed = (row["moved_at"] - row["asked_at"]).total_seconds()
-    rate = row["done"] / passed if row["done"] and passed > 0 else None
-    left = row["inputs"] - row["done"]
-    eta = left / rate if rate and row["state"] == "running" else None
-    return {"per_second_so_far": rate, "eta_seconds": eta}
-
-
-def listed(found: Sequence[Mapping[str, Any]]) -> None:
+def listed(found: Sequence[Standing]) -> None:
     """A table of replays."""
     if not found:
         click.echo("Nothing was replayed.")
@@ -111,88 +90,67 @@ def listed(found: Sequence[Mapping[str, Any]]) -> None:
     columns = ("replay", "pipeline", "mode", "state", "done", "of", "asked", "by", "because")
     rows = [
         (
-            r["id"],
-            r["pipeline"],
-            r["mode"],
-            r["state"],
-            f"{r['done']:,}",
-            f"{r['inputs']:,}",
-            show.ago(r["asked_at"]),
-            r["actor"],
-            r["because"],
+            r.id,
+            r.pipeline,
+            r.mode,
+            r.state,
+            f"{r.done:,}",
+            f"{r.inputs:,}",
+            show.ago(r.asked_at),
+            r.actor,
+            r.because,
         )
         for r in found
     ]
     show.out(show.table(columns, rows, right=("replay", "done", "of")))
-    show.hints(f"headgate replay show {found[0]['id']}")
+    show.hints(f"headgate replay show {found[0].id}")
 
 
-def shown(told: Mapping[str, Any]) -> None:
+def shown(told: Standing) -> None:
     """One replay."""
-    window = told["manifest"]["window"]
-    eta = told["eta_seconds"]
-    show.out(show.heading(f"replay {told['id']} of {told['pipeline']}: {told['state']}"))
+    window = told.manifest["window"]
+    eta = told.eta_seconds
+    show.out(show.heading(f"replay {told.id} of {told.pipeline}: {told.state}"))
     show.out(
         show.facts(
             [
-                ("mode", told["mode"]),
+                ("mode", told.mode),
                 ("window", f"[{window['start'] or '…'}, {window['end'] or '…'})"),
-                ("asked", f"{show.moment(told['asked_at'])}, by {told['actor']}"),
-                ("because", told["because"]),
-                ("done", f"{told['done']:,} of {told['inputs']:,} inputs"),
+                ("asked", f"{show.moment(told.asked_at)}, by {told.actor}"),
+                ("because", told.because),
+                ("done", f"{told.done:,} of {told.inputs:,} inputs"),
                 ("left", None if eta is None else f"about {show.span(eta)}"),
-                ("rate", None if told["per_second"] is None else f"{told['per_second']:g}/s"),
-                ("waits", told["waits"]),
+                ("rate", None if told.per_second is None else f"{told.per_second:g}/s"),
+                ("waits", told.waits),
             ]
         )
     )
-    _changed(told["manifest"])
-    for fate in told["entries"]:
-        why = f" ({fate['reason']})" if fate["reason"] else ""
-        show.out(show.text(f"{fate['entries']:,} {fate['status']}{why}"))
-    if told["report"] is not None:
-        _report(told["report"])
-    if told["mode"] == "verify" and told["state"] == "running":
+    _changed(told.manifest)
+    for fate in told.entries or ():
+        why = f" ({fate.reason})" if fate.reason else ""
+        show.out(show.text(f"{fate.entries:,} {fate.status}{why}"))
+    if told.report is not None:
+        _report(told.report)
+    if told.mode == "verify" and told.state == "running":
         show.note("It was broken off, or is at it. Run the same command again to go on.")
 
 
-def follow(settings: Settings, id: int, *, stay: bool, manifest: bool) -> dict[str, Any]:
+def follow(settings: Settings, id: int, *, stay: bool, manifest: bool) -> Standing:
     """One replay as it is, or as it is when it has ended."""
+    from headgate.ledger import replays
     from headgate.runtime.loop import run
 
-    async def go() -> dict[str, Any]:
+    async def go() -> Standing:
         async with opened(settings) as db:
             with progress("Replaying") as told:
                 while True:
-                    found = await _look(db, id, manifest=manifest)
-                    if not stay or found["state"] != "running":
-                        return found
-                    told(found["done"], found["inputs"])
+                    found = await replays.replay(db, id)
+                    if not stay or found.state != "running":
+                        break
+                    told(found.done, found.inputs)
                     await asyncio.sleep(EVERY_SECONDS)
+            if manifest:
+                found.manifest["inputs"]["list"] = await replays.inputs(db, id)
+            return found
 
     return run(go)
-
-
-async def _look(db: Database, id: int, *, manifest: bool) -> dict[str, Any]:
-    from headgate.ledger.replay import Q, pins_of
-
-    rows = await db.fetch(Q.list, id, 1)
-    if not rows:
-        raise UsageError(f"there is no replay {id}", hint="headgate replay list")
-    row = rows[0]
-    told = document(dict(row))
-    told["entries"] = [dict(r) for r in await db.fetch(Q.fates, id)]
-    deployed = await db.fetchrow(Q.deployed, row["pipeline"])
-    waits = row["state"] == "running" and row["mode"] == "publish" and row["done"] < row["inputs"]
-    other = waits and deployed is not None and pins_of(deployed).digest != row["pins"]
-    told["waits"] = "for the code that it pins: another is deployed now" if other else None
-    if manifest:
-        told["manifest"]["inputs"]["list"] = [
-            {
-                "uri": r["uri"],
-                "publication": r["publication"],
-                "digest": None if r["content"] is None else f"sha256:{r['content']}",
-            }
-            for r in await db.fetch(Q.listed, id)
-        ]
-    return told

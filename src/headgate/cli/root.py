@@ -20,6 +20,9 @@ SECTIONS: Sections = {
     },
     "Look": {
         "status": Place("headgate.cli.status:status", "What arrived, what became of it."),
+        "top": Place("headgate.cli.top:top", "Everything at one look, live."),
+        "slo": Place("headgate.cli.slo:slo", "What is promised, and how much of it is left."),
+        "tail": Place("headgate.cli.tail:tail", "Follow changes as they end."),
         "entry": Place("headgate.cli.entry:entry", "List, show and explain entries."),
         "explain": Place("headgate.cli.entry:explain", "Why an entry ended as it did."),
         "run": Place("headgate.cli.run:run", "The files of one attempt."),
@@ -32,6 +35,7 @@ SECTIONS: Sections = {
         "contract": Place("headgate.cli.contract:contract", "What a pipeline's sources must keep."),
     },
     "Decide": {
+        "console": Place("headgate.cli.console:console", "A link to sign in to the console."),
         "publication": Place(
             "headgate.cli.publication:publication", "What readers see; take it back."
         ),

@@ -34,6 +34,11 @@ async def head(db: Database) -> Head | None:
     return None if row is None else Head(str(row["ledger"]), row["pos"], row["chain"])
 
 
+async def chain_at(db: Database, position: int) -> bytes | None:
+    """The chain as it stood after a commit; None when there is no such commit."""
+    return await db.fetchval(Q.chain_at, position)
+
+
 async def stores(db: Database) -> list[str]:
     """The uris of all stores that pipelines of this ledger use."""
     return [r["uri"] for r in await db.fetch(Q.stores)]

@@ -3,6 +3,9 @@
 SELECT i.id AS ledger, c.pos, c.chain
 FROM headgate.identity i, headgate.commit c ORDER BY c.pos DESC LIMIT 1
 
+-- name: chain_at
+SELECT c.chain FROM headgate.commit c WHERE c.pos = $1
+
 -- name: identity
 SELECT id FROM headgate.identity
 

@@ -7,6 +7,7 @@ and needs the same memory for a thousand entries as for a million.
     audit_entry      each entry's life: one state, a path of the machine, fences that only rise
     audit_tables     what foreign keys would have kept, leases, counters
     audit_watermark  what is late was passed by a watermark
+    audit_flow       figures that were added up are those of journal and tally
     audit_rows       declared rows belong to what is published now
     audit_items      items of the catalog are those of what is published now
     audit_operation  operations: their journals are whole, and their rows agree with them
@@ -23,6 +24,7 @@ from headgate.pg import Database, Link, queries
 from . import (
     audit_chain,
     audit_entry,
+    audit_flow,
     audit_items,
     audit_operation,
     audit_rows,
@@ -50,6 +52,7 @@ async def audit(db: Database, *, deep: bool = False, progress: Progress = no_pro
         await audit_chain.check_uncommitted(link, findings)
         await audit_tables.check(link, findings, progress)
         await audit_watermark.check(link, findings, progress)
+        await audit_flow.check(link, findings, progress)
         await audit_rows.check(link, findings, progress)
         await audit_operation.check_tables(link, findings)
         await _name_uris(link, findings)

@@ -57,6 +57,11 @@ HINTS: dict[str, str] = {
     "entry_lost": "Nobody will work on it. Restore its row of work or quarantine from a backup.",
     "fence_fell": _WRITER,
     "finalized_twice": "Was its effect applied twice? Find out who else writes to the journal.",
+    "flow_mismatch": (
+        "Figures and SLOs are wrong, and nothing else. Add up anew while nobody sweeps: TRUNCATE "
+        "headgate.flow, flow_latency, flow_delivery, flow_seen and flow_total; UPDATE "
+        "headgate.flow_mark SET pos = 0."
+    ),
     "head_missing": _RESTORE,
     "head_twice": "Restore the unique index publication_head, and the rows from a backup.",
     "head_went_back": _WRITER,

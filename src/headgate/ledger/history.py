@@ -1,7 +1,6 @@
 """What happened, for whoever asks: all in all, entry by entry, and why.
 
 overview    each pipeline in figures
-entries     a page of entries, newest first
 find        the entries that an id, a key or a uri means
 life        everything that is known about one entry
 explain     the same in sentences, each with the row that proves it
@@ -17,15 +16,16 @@ from datetime import datetime
 from urllib.parse import quote_from_bytes
 
 from headgate.errors import UsageError
-from headgate.model.entry import DONE, RESTING, Status
-from headgate.pg import Database, Link, queries
+from headgate.pg import Database, queries
 
+from . import flow, worker
+from .entries import EntryState
 from .explain import Statement, explain
 from .life import Life, life
 
 __all__ = [
     "EntryState", "Life", "Overview", "PipelineFigures", "Statement",
-    "entries", "explain", "find", "life", "overview",
+    "explain", "find", "life", "overview",
 ]  # fmt: skip
 
 Q = queries.load(__file__)
@@ -34,12 +34,11 @@ NEWEST = 2**63 - 1
 PREFIX = 8
 _POINTER = re.compile(r"(?:journal )?(\d{1,18})/(\d{1,9})")
 _HEX = re.compile(r"[0-9a-f]{1,64}")
-_LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
 
 
 @dataclass(slots=True)
 class PipelineFigures:
-    """One pipeline in figures. `skipped` is by reason; `uris` are those with something to read."""
+    """One pipeline in figures. `skipped` is by reason."""
 
     pipeline: str
     received: int
@@ -53,7 +52,6 @@ class PipelineFigures:
     finalized: int = 0
     discarded: int = 0
     skipped: dict[str, int] = field(default_factory=dict[str, int])
-    uris: int = 0
     last_settled_at: datetime | None = None
 
 
@@ -65,55 +63,24 @@ class Overview:
     workers_alive: int
 
 
-@dataclass(frozen=True, slots=True)
-class EntryState:
-    """Where one entry is now: a row of the view `entry_state`."""
-
-    entry: int
-    pipeline: str
-    uri: str
-    key: str
-    status: str
-    reason: str | None
-    attempts: int
-    fence: int
-    event_time: datetime
-    received_at: datetime
-    settled_at: datetime | None
-    due_at: datetime | None
-    worker: str | None
-    version: int | None
-
-
 async def overview(db: Database) -> Overview:
-    """Each pipeline in figures, as of one moment. It reads the journal once."""
+    """Each pipeline in figures, as of one moment."""
     async with db.transaction() as link:
         await link.execute(Q.snapshot)
         figures: dict[int, PipelineFigures] = {}
         for id, name, received, admitted, duplicates, conflicts in await link.fetch(Q.received):
             figures[id] = PipelineFigures(name, received, admitted, duplicates, conflicts)
-        await _resting(link, figures)
-        for pipeline, outcome, reason, n, at in await link.fetch(Q.settled):
-            f = _of(figures, pipeline)
-            f.last_settled_at = max(f.last_settled_at or at, at)
-            match outcome:
-                case "finalized":
-                    f.finalized += n
-                case "skipped":
-                    f.skipped[reason] = f.skipped.get(reason, 0) + n
-                case _:
-                    f.discarded += n
-        return Overview(list(figures.values()), await link.fetchval(Q.workers_alive))
-
-
-async def _resting(link: Link, figures: dict[int, PipelineFigures]) -> None:
-    for pipeline, ready, claimed, waiting in await link.fetch(Q.live):
-        f = _of(figures, pipeline)
-        f.ready, f.claimed, f.waiting = ready, claimed, waiting
-    for pipeline, n in await link.fetch(Q.aside):
-        _of(figures, pipeline).quarantined = n
-    for pipeline, n in await link.fetch(Q.heads):
-        _of(figures, pipeline).uris = n
+        live = {id: f.entries for id, f in figures.items()}
+        for id, total in (await flow.totals(link)).items():
+            f = _of(figures, id)
+            f.finalized, f.skipped = total.finalized, total.skipped
+            f.discarded, f.quarantined = total.discarded, total.quarantined
+            f.last_settled_at = total.last_at
+            live[id] = f.entries - total.ended - total.quarantined
+        for id, queue in (await flow.queued(link, live)).items():
+            f = _of(figures, id)
+            f.ready, f.claimed, f.waiting = queue.ready, queue.claimed, queue.waiting
+        return Overview(list(figures.values()), await worker.alive(link))
 
 
 def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
@@ -121,42 +88,14 @@ def _of(figures: dict[int, PipelineFigures], pipeline: int) -> PipelineFigures:
     return figures.setdefault(pipeline, PipelineFigures(f"pipeline {pipeline}", 0, 0, 0, 0))
 
 
-async def entries(
-    db: Database,
-    *,
-    pipeline: str | None = None,
-    status: str | None = None,
-    uri_like: str | None = None,
-    limit: int = 50,
-    before_id: int | None = None,
+async def find(
+    db: Database, text: str, *, limit: int = 50, quick: bool = False
 ) -> list[EntryState]:
-    """A page of entries, newest first. `uri_like` is a LIKE pattern; the next page begins before
-    the last entry of this one. Raises `UsageError` for a status that no entry rests in.
-    """
-    before = NEWEST if before_id is None else before_id
-    if status is None:
-        rows = await db.fetch(Q.entries, before, pipeline, uri_like, limit)
-    else:
-        rows = await db.fetch(_query(status), before, pipeline, uri_like, limit, status)
-    return [EntryState(*row) for row in rows]
-
-
-def _query(status: str) -> str:
-    if status in _LIVE:
-        return Q.entries_live
-    if status == Status.QUARANTINED:
-        return Q.entries_aside
-    if status in DONE:
-        return Q.entries_ended
-    names = ", ".join(sorted(RESTING))
-    raise UsageError(f"no entry rests in status {status!r}", hint=f"use one of: {names}")
-
-
-async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
     """The entries that `text` means: an id, a key or its beginning, a line of the journal, a uri,
     or a file's path.
 
     Newest first; empty when there is none. Raises `UsageError` when a beginning fits several keys.
+    A uri is looked for among all entries; `quick`, among what is published or in quarantine.
     """
     text = text.strip()
     ids: list[int] = []
@@ -168,7 +107,8 @@ async def find(db: Database, text: str, *, limit: int = 50) -> list[EntryState]:
     if not ids and (line := await at_pointer(db, text)) is not None:
         ids = [line[0]]
     if not ids and text:
-        ids = [r["id"] for r in await db.fetch(Q.ids_by_uri, uris(text), limit)]
+        by_uri = Q.ids_by_uri_quick if quick else Q.ids_by_uri
+        ids = [r["id"] for r in await db.fetch(by_uri, uris(text), limit)]
     return [EntryState(*row) for row in await db.fetch(Q.by_ids, ids)] if ids else []
 
 

@@ -77,6 +77,11 @@ async def hold(link: Link, store: int, digests: Collection[bytes]) -> set[bytes]
     return {r["digest"] for r in await link.fetch(Q.hold, store, list(digests))}
 
 
+async def kept(link: Link, store: int, digests: Collection[bytes]) -> set[bytes]:
+    """Which of these are in the store now; they are only looked at."""
+    return {r["digest"] for r in await link.fetch(Q.kept, store, list(digests))}
+
+
 async def collected(
     db: Database | Link, store: int, digests: Collection[bytes]
 ) -> dict[bytes, Collected]:

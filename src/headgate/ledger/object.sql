@@ -64,6 +64,10 @@ FROM (SELECT store, digest FROM headgate.object
 WHERE o.store = t.store AND o.digest = t.digest AND o.state = 'kept'
 RETURNING o.digest
 
+-- name: kept
+SELECT o.digest FROM headgate.object o
+WHERE o.store = $1 AND o.digest = ANY ($2::bytea[]) AND o.state = 'kept'
+
 -- name: collected
 -- Of these digests, those that are not in the store because they were collected.
 SELECT c.digest, c.at, c.retention FROM headgate.collected c

@@ -68,29 +68,3 @@ WHERE pipeline = $1 AND uri = ANY ($2::text[]) AND successor IS NULL
 -- The change that brought a publication's object, as it was received.
 SELECT e.envelope AS document, e.uri, e.event_time, e.received_at, e.sequence, e.key, e.data
 FROM headgate.entry e WHERE e.id = $1
-
--- name: list
--- What readers see, the latest first; with $3, every version.
-SELECT u.entry, p.name AS pipeline, u.uri, u.version, u.removed, u.content, e.reverts, e.received_at,
-       u.successor
-FROM headgate.publication u
-JOIN headgate.pipeline p ON p.id = u.pipeline
-JOIN headgate.entry e ON e.id = u.entry
-WHERE ($1::text IS NULL OR p.name = $1) AND ($2::text IS NULL OR u.uri LIKE $2)
-  AND ($3 OR u.successor IS NULL) AND u.entry < $4
-ORDER BY u.entry DESC LIMIT $5
-
--- name: versions
--- All versions of the uri that a publication is of, the newest first.
-WITH RECURSIVE back AS (
-    SELECT x.entry, x.predecessor FROM headgate.publication u
-    JOIN headgate.publication x ON x.pipeline = u.pipeline AND x.uri = u.uri AND x.successor IS NULL
-    WHERE u.entry = $1
-    UNION ALL
-    SELECT x.entry, x.predecessor FROM back b JOIN headgate.publication x ON x.entry = b.predecessor)
-SELECT b.entry FROM back b LIMIT $2
-
--- name: head_of
--- What readers see of a uri; of several pipelines the one that published last.
-SELECT u.entry FROM headgate.publication u
-WHERE u.uri = ANY ($1::text[]) AND u.successor IS NULL ORDER BY u.entry DESC LIMIT 1

@@ -54,63 +54,9 @@ ORDER BY n.entry
 -- name: forget_discarded
 DELETE FROM headgate.discarded WHERE at < clock_timestamp() - make_interval(secs => 86400 * $1::float8)
 
--- name: discarded
--- What was discarded and can still be brought back, the latest first.
-SELECT d.entry, p.name AS pipeline, d.aside ->> 'class' AS class, d.aside ->> 'reason' AS reason,
-       d.aside ->> 'error' AS error, d.at, a.actor, a.because, e.uri
-FROM headgate.discarded d
-JOIN headgate.pipeline p ON p.id = d.pipeline
-JOIN headgate.entry e ON e.id = d.entry
-LEFT JOIN LATERAL (
-    SELECT a.actor, a.because FROM headgate.action a WHERE a.entry = d.entry AND a.verb = 'discard'
-    ORDER BY a.id DESC LIMIT 1) a ON true
-WHERE ($1::text IS NULL OR p.name = $1) AND ($2::text IS NULL OR d.aside ->> 'class' = $2)
-  AND ($3::text IS NULL OR d.aside ->> 'reason' = $3) AND ($4::timestamptz IS NULL OR d.at >= $4)
-ORDER BY d.at DESC, d.entry DESC LIMIT $5
-
 -- name: act
 INSERT INTO headgate.action (actor, verb, entry, because)
 SELECT $1, $2, e, $3 FROM unnest($4::bigint[]) AS t(e)
-
--- name: list
-SELECT q.entry, p.name AS pipeline, q.class, q.reason, q.error, q.attempts, q.first_at, q.last_at,
-       e.uri
-FROM headgate.quarantine q
-JOIN headgate.pipeline p ON p.id = q.pipeline
-JOIN headgate.entry e ON e.id = q.entry
-WHERE ($1::text IS NULL OR p.name = $1) AND ($2::text IS NULL OR q.class = $2)
-  AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)
-ORDER BY q.last_at DESC, q.entry DESC LIMIT $5
-
--- name: show
-SELECT q.*, p.name AS pipeline_name, e.uri, e.event_time, e.received_at, d.version, d.code,
-       now_.code AS code_now,
-       (SELECT count(*) FROM headgate.action a WHERE a.entry = q.entry AND a.verb = 'release') AS released,
-       ARRAY(SELECT d.redrive FROM headgate.redriven d
-             WHERE d.entry = q.entry AND d.state <> 'gone' ORDER BY 1) AS redrives
-FROM headgate.quarantine q
-JOIN headgate.pipeline p ON p.id = q.pipeline
-JOIN headgate.entry e ON e.id = q.entry
-JOIN headgate.deployment d ON d.id = q.deployment
-JOIN LATERAL (
-    SELECT n.code FROM headgate.deployment n WHERE n.pipeline = q.pipeline
-    ORDER BY n.registered_at DESC, n.id DESC LIMIT 1) now_ ON true
-WHERE q.entry = $1
-
--- name: summary
--- What waits for a decision, counted: of each class and reason how many, since when, by which code.
-SELECT p.name AS pipeline, q.class, q.reason, count(*) AS entries,
-       min(q.first_at) AS first_at, max(q.last_at) AS last_at,
-       count(*) FILTER (WHERE d.code <> n.code) AS other_code, max(q.entry) AS example
-FROM headgate.quarantine q
-JOIN headgate.pipeline p ON p.id = q.pipeline
-JOIN headgate.deployment d ON d.id = q.deployment
-JOIN LATERAL (
-    SELECT n.code FROM headgate.deployment n WHERE n.pipeline = q.pipeline
-    ORDER BY n.registered_at DESC, n.id DESC LIMIT 1) n ON true
-WHERE ($1::text IS NULL OR p.name = $1) AND ($2::text IS NULL OR q.class = $2)
-  AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)
-GROUP BY 1, 2, 3 ORDER BY entries DESC, 1, 2, 3
 
 -- name: counts
 SELECT p.name AS pipeline, q.class, q.reason, count(*) AS entries

@@ -96,7 +96,45 @@ class Redrive:
         flows = self.state == "running" and self.held in (None, "rate")
         if not flows or not self.seconds or not ended:
             return None
-        return (self.progress.left + self.progress.live) * self.seconds / ended
+        paced = self.progress.left / self.terms.per_second if self.terms.per_second else 0.0
+        return max(paced, (self.progress.left + self.progress.live) * self.seconds / ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """Entries that a plan let run again and that are in quarantine once more."""
+
+    classed: str
+    reason: str
+    entries: int
+    example: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What somebody said about a plan."""
+
+    at: datetime
+    actor: str
+    verb: str
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A plan as it stands, what failed again by it, and who decided what about it."""
+
+    redrive: Redrive
+    back: list[Back]
+    actions: list[Decided]
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        back = [
+            {"class": b.classed, "reason": b.reason, "entries": b.entries, "example": b.example}
+            for b in self.back
+        ]
+        return {"redrive": self.redrive, "back": back, "actions": self.actions}
 
 
 async def preview(db: Database | Link, wanted: Wanted, terms: Terms) -> Planned:
@@ -335,6 +373,16 @@ async def redrives(db: Database, *, id: int | None = None, limit: int = 50) -> l
         )
         for r in rows
     ]
+
+
+async def followed(db: Database, id: int) -> Followed:
+    """One plan in full. Raises `UsageError` for a number nobody knows."""
+    (found,) = await redrives(db, id=id)
+    return Followed(
+        found,
+        [Back(*row) for row in await db.fetch(Q.back, id)],
+        [Decided(*row) for row in await db.fetch(Q.decided, str(id))],
+    )
 
 
 def _terms(row: Record) -> Terms:

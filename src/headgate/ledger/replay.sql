@@ -166,6 +166,10 @@ WHERE r.state = 'running' AND r.mode = 'publish' AND r.pins = ANY ($1::bytea[])
   AND (p.spent_at IS NULL OR p.overridden_until > clock_timestamp())
 GROUP BY p.name
 
+-- name: far
+-- How far a verification is, and what it found so far.
+SELECT r.done, r.report::text AS report FROM headgate.replay r WHERE r.id = $1
+
 -- name: verified
 -- A page of inputs was verified: from where it stood, or not at all.
 UPDATE headgate.replay SET done = $3, report = $4::text::jsonb, moved_at = clock_timestamp(),
@@ -190,27 +194,6 @@ WHERE i.replay = $1 AND i.n > $2 ORDER BY i.n LIMIT $3
 -- name: calls
 SELECT c.entry, c.name, c.result FROM headgate.call c
 WHERE c.entry = ANY ($1::bigint[]) AND c.done IS NOT NULL
-
--- name: list
-SELECT r.id, p.name AS pipeline, r.mode, r.state, r.asked_at, r.ended_at, r.inputs, r.done, r.moved_at,
-       r.actor, r.because, r.per_second, r.manifest::text AS manifest, r.report::text AS report, r.pins
-FROM headgate.replay r JOIN headgate.pipeline p ON p.id = r.pipeline
-WHERE ($1::bigint IS NULL OR r.id = $1) ORDER BY r.id DESC LIMIT $2
-
--- name: fates
--- What became of the entries of a replay.
-SELECT s.status, s.reason, count(*) AS entries FROM headgate.entry e
-JOIN headgate.entry_state s ON s.entry = e.id
-WHERE e.replay = $1 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2
-
--- name: listed
-SELECT i.uri, i.original AS publication, encode(i.content, 'hex') AS content FROM headgate.replay_input i
-WHERE i.replay = $1 ORDER BY i.n
-
--- name: deployed
-SELECT d.version, d.code, d.params, d.declared::text AS declared FROM headgate.deployment d
-JOIN headgate.pipeline p ON p.id = d.pipeline WHERE p.name = $1
-ORDER BY d.registered_at DESC, d.id DESC LIMIT 1
 
 -- name: stop
 UPDATE headgate.replay SET state = 'stopped', ended_at = clock_timestamp()

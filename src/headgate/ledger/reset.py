@@ -12,6 +12,7 @@ those are decisions of their own. The key's row is never removed: told again, it
 from __future__ import annotations
 
 import getpass
+from collections.abc import Mapping
 from typing import Literal
 
 import orjson
@@ -26,6 +27,12 @@ from . import gate, journal, revert
 Q = queries.load(__file__)
 
 How = Literal["retry", "ask again", "run again"]
+MEANS: Mapping[How, str] = {
+    "retry": "its attempts begin anew, and it is due now",
+    "ask again": "the gates are asked again; they may answer the same",
+    "run again": "its change runs again, from the bytes that were kept, and what comes of it takes"
+    " the place of what readers see now; calls to the outside are made again",
+}
 
 _ELSEWHERE = {
     "received": ("waits for its first attempt", "A running `headgate up` takes it."),

@@ -8,6 +8,7 @@ changes nothing. It is a publication of its own, so it can be reverted too.
 from __future__ import annotations
 
 import getpass
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ from headgate.errors import UsageError
 from headgate.model import delta, revert
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.model.facts import Facts
+from headgate.model.facts import Facts, Version
 from headgate.model.identity import change_key
 from headgate.pg import Database, Link, queries
 
@@ -27,6 +28,8 @@ from .inbox import Registered
 
 Q = queries.load(__file__)
 SOURCE = "revert"
+# Which of these digests are in a store: only looked at, or held from now on.
+There = Callable[[Link, int, Collection[bytes]], Awaitable[set[bytes]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +43,22 @@ class Plan:
     @property
     def delta(self) -> delta.Delta:
         """What would change for readers."""
-        before = None if self.restored is None else self.restored.version
-        return delta.between(self.reverted.version, before)
+        return delta.between(self.reverted.version, self._back_to)
+
+    @property
+    def rows(self) -> list[delta.Rows]:
+        """The tables in which rows would come or go."""
+        return delta.rows(self.reverted.version, self._back_to)
+
+    @property
+    def _back_to(self) -> Version | None:
+        return None if self.restored is None else self.restored.version
 
 
 async def plan(db: Database, entry: int, *, to: int | None = None, again: bool = False) -> Plan:
     """What reverting this publication would do. Raises `UsageError` where it cannot be done."""
     async with db.connection() as link:
-        return (await _plan(link, entry, to, again))[0]
+        return (await _plan(link, entry, to, again, objects.kept))[0]
 
 
 async def ask(
@@ -67,7 +78,7 @@ async def ask(
         raise UsageError("a reason is needed", hint='add: --because "why"')
     async with db.transaction() as link:
         await link.fetchval(Q.lock, entry)
-        made, at, row = await _plan(link, entry, to, again)
+        made, at, row = await _plan(link, entry, to, again, objects.hold)
         restored = made.restored
         times, pending = tuple(await link.fetchrow(Q.asked, entry) or (0, None))
         if pending is not None:
@@ -96,7 +107,7 @@ async def ask(
 
 
 async def _plan(
-    link: Link, entry: int, to: int | None, again: bool
+    link: Link, entry: int, to: int | None, again: bool, there: There
 ) -> tuple[Plan, Registered, Any]:
     (reverted,) = await facts.of_publications(link, [entry]) or (None,)
     if reverted is None or reverted.version is None:
@@ -129,21 +140,21 @@ async def _plan(
         )
     restored = reverted if again else await _restored(link, reverted, to)
     if restored is not None:
-        await _hold(link, row["store"], restored, again)
+        await _need(link, row["store"], restored, again, there)
     other_code = restored is not None and restored.code != row["code"].hex()
     at = Registered(row["pipeline"], row["deployment"], row["store"])
     return Plan(reverted, restored, other_code), at, row
 
 
-async def _hold(link: Link, store: int, restored: Facts, again: bool) -> None:
-    """Its bytes must be there, and stay: nobody collects what a revert is to bring back."""
+async def _need(link: Link, store: int, restored: Facts, again: bool, there: There) -> None:
+    """Its bytes must be there. Who asks for the revert holds them: nobody collects them then."""
     assert restored.version is not None
     # What runs again is made again: only what came in is needed.
     needed = restored.version.files[:1] if again else restored.version.files
     files = {bytes.fromhex(f.digest): f for f in needed}
     if await link.fetchval(Q.data, restored.entry) is not None:
         files.pop(bytes.fromhex(restored.version.content), None)  # it came inside its message
-    gone = files.keys() - await objects.hold(link, store, files.keys())
+    gone = files.keys() - await there(link, store, files.keys())
     if gone:
         went = await objects.collected(link, store, gone)
         first = min(gone)

@@ -6,7 +6,7 @@ answers or in none. Read search.sql first: how pages are found is said there.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +18,7 @@ from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
 from headgate.pg import Database, Link, Record, queries
 
-from . import facts
+from . import facts, published
 
 Q = queries.load(__file__)
 
@@ -64,16 +64,24 @@ class Covered:
 
 
 @asynccontextmanager
-async def look(db: Database, *, restricted: bool) -> AsyncGenerator[Look]:
-    """One snapshot of what is published: with `restricted` all of it, else what is public."""
+async def look(
+    db: Database, *, restricted: bool, pipelines: Collection[str] | None = None
+) -> AsyncGenerator[Look]:
+    """One snapshot of what is published: with `restricted` all of it, else what is public.
+
+    With `pipelines`, only what those published.
+    """
     async with db.transaction() as link:
         await link.execute(Q.snapshot)
-        datasets = {r["id"]: _dataset(r) for r in await link.fetch(Q.pipelines)}
+        rows = await link.fetch(Q.pipelines)
+        datasets = {r["id"]: _dataset(r) for r in rows}
+        theirs = {r["id"] for r in rows if pipelines is None or r["name"] in pipelines}
         # What a pipeline published before it stopped being catalogued was never declared public.
         seen = {
             pipeline: dataset
             for pipeline, dataset in datasets.items()
-            if restricted or (dataset is not None and dataset.access == "public")
+            if pipeline in theirs
+            and (restricted or (dataset is not None and dataset.access == "public"))
         }
         yield Look(link, seen, everything=len(seen) == len(datasets))
 
@@ -139,6 +147,10 @@ class Look:
         row = await self._link.fetchrow(Q.older, head, number)
         told = [] if row is None else await self.facts([row["entry"]])
         return (told[0], row["successor"]) if row and told else None
+
+    async def versions(self, entry: int, most: int) -> list[Facts]:
+        """What a uri had and has, the newest first, from a publication that may be seen."""
+        return await published.versions(self._link, entry, most)
 
     async def publication(self, entry: int) -> Facts | None:
         """What an entry published, if this reader may see it."""

@@ -11,7 +11,7 @@ SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY
 
 -- name: pipelines
 -- Every pipeline with what it declared last. An older deployment that was brought back counts anew.
-SELECT p.id, d.declared ->> 'dataset' AS dataset
+SELECT p.id, p.name, d.declared ->> 'dataset' AS dataset
 FROM headgate.pipeline p
 CROSS JOIN LATERAL (
     SELECT d.declared FROM headgate.deployment d WHERE d.pipeline = p.id

@@ -1,4 +1,9 @@
-"""Tokens: who may ask. A token is `hg_`, an id, and 32 random bytes; the ledger has their hash."""
+"""Tokens: who may ask. A token is `hg_`, an id, and 32 random bytes; the ledger has their hash.
+
+There are three kinds. An `api` token is carried by programs. A `session` is held by the cookie of a
+browser, and ends with the token that opened it. A `ticket` opens a session, once, within minutes:
+it is in the link that `headgate console` prints.
+"""
 
 from __future__ import annotations
 
@@ -7,67 +12,131 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, get_args
 
 from headgate.errors import UsageError
-from headgate.pg import Database, queries
+from headgate.model.role import ROLES, Principal, Role
+from headgate.pg import Database, Link, queries
 from headgate.pg.driver import Record
 
 Q = queries.load(__file__)
 
-# What a token may be for.
-SCOPES = {
-    "metrics": "read /metrics and /readyz",
-    "read": "read what became of a request, the description of the API, and all of the catalog",
-}
+Kind = Literal["api", "session", "ticket"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+SESSION_SECONDS = 12 * 3600.0
+TICKET_SECONDS = 120.0
+PREFIX = "hg_"
+NAME_CHARACTERS = 100
 _TOKEN = re.compile(r"hg_([a-z0-9]{12})_([A-Za-z0-9_-]{43})")
 _ID = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
-    """Whose token it is and what it may do."""
+class Made:
+    """A new token: its text, which nobody can read again, and when it ends."""
 
     id: str
-    name: str
-    scopes: frozenset[str]
+    token: str
+    expires_at: datetime
 
 
 async def make(
-    db: Database, name: str, scopes: Sequence[str], seconds: float
-) -> tuple[str, datetime]:
-    """A new token, which nobody can read again, and when it ends."""
-    if unknown := sorted(set(scopes) - set(SCOPES)):
-        raise UsageError(f"there is no scope {unknown[0]!r}", hint=f"use {', '.join(SCOPES)}")
-    if not name.strip() or not scopes or seconds <= 0:
-        raise UsageError("a token has a name, a scope and an end")
+    db: Database | Link,
+    name: str,
+    role: str,
+    seconds: float,
+    *,
+    kind: Kind = "api",
+    pipelines: Collection[str] | None = None,
+    parent: str | None = None,
+    actor: str = "",
+    because: str = "",
+) -> Made:
+    """Make a token. Raises `UsageError` for what cannot be one. A reason that is given is kept."""
+    if role not in ROLES:
+        raise UsageError(f"there is no role {role!r}", hint=f"use {', '.join(ROLES)}")
+    if not name.strip() or seconds <= 0 or (pipelines is not None and not pipelines):
+        raise UsageError("a token has a name, a role and an end", hint="say who or what it is for")
+    if not name.isprintable() or len(name) > NAME_CHARACTERS:
+        raise UsageError(
+            "the name of a token is one line that can be printed",
+            hint=f"use at most {NAME_CHARACTERS} characters",
+        )
     id = "".join(secrets.choice(_ID) for _ in range(12))
-    token = f"hg_{id}_{secrets.token_urlsafe(32)}"
+    token = f"{PREFIX}{id}_{secrets.token_urlsafe(32)}"
+    limited = None if pipelines is None else sorted(set(pipelines))
+    who = actor or getpass.getuser()
     ends = await db.fetchval(
-        Q.make, id, name.strip(), _hash(token), sorted(set(scopes)), getpass.getuser(), seconds
+        Q.make, id, kind, name.strip(), _hash(token), role, limited, parent, who, seconds
     )
-    return token, ends
+    if because:
+        await db.execute(Q.act, who, f"make token {name.strip()} ({role})", because)
+    return Made(id, token, ends)
 
 
-async def listed(db: Database) -> list[Record]:
-    """All tokens, also those that ended."""
-    return await db.fetch(Q.list)
+async def listed(db: Database, kinds: Sequence[Kind] = ("api",)) -> list[Record]:
+    """Tokens of these kinds, also those that ended."""
+    return await db.fetch(Q.list, list(kinds))
 
 
-async def revoke(db: Database, id: str) -> bool:
-    """End a token now. False when there is none, or it was ended before."""
-    return await db.fetchval(Q.revoke, id, getpass.getuser()) is not None
+async def find(db: Database | Link, id: str) -> Record | None:
+    """The token of this id, good or not."""
+    return await db.fetchrow(Q.find, id)
 
 
-async def holder(db: Database, token: str) -> Holder | None:
-    """Who holds this token, if it is good."""
+async def revoke(
+    db: Database | Link, id: str, *, actor: str = "", because: str = ""
+) -> Record | None:
+    """End a token and the sessions it opened now. None when there is none, or it was ended."""
+    who = actor or getpass.getuser()
+    ended = await db.fetchrow(Q.revoke, id, who)
+    if ended is not None and because:
+        await db.execute(Q.act, who, f"end token {ended['name']}", because)
+    return ended
+
+
+async def holder(
+    db: Database | Link, token: str, kinds: Collection[Kind] = ("api",)
+) -> Principal | None:
+    """Who holds this token, if it is good and of one of these kinds."""
     shaped = _TOKEN.fullmatch(token)
     row = await db.fetchrow(Q.valid, shaped[1]) if shaped else None
     if shaped is None or row is None or not hmac.compare_digest(row["hash"], _hash(token)):
         return None
-    return Holder(shaped[1], row["name"], frozenset(row["scopes"]))
+    if row["kind"] not in kinds:
+        return None
+    role: Role = row["role"]
+    limited = None if row["pipelines"] is None else frozenset(row["pipelines"])
+    how = "session" if row["kind"] == "session" else "token"
+    return Principal(row["name"], role, limited, how, shaped[1], row["expires_at"])
+
+
+async def sign_in(db: Database, token: str) -> tuple[Made, Principal] | None:
+    """Open a session with a ticket, which is used up by that, or with an API token."""
+    async with db.transaction() as link:
+        by = await holder(link, token, ("ticket", "api"))
+        if by is None:
+            return None
+        # A ticket is used up here: of two who bring it at once, the second finds none.
+        ticket = await link.fetchval(Q.use, by.id) is not None
+        if not ticket and await holder(link, token) is None:
+            return None
+        await link.execute(Q.forget)
+        made = await make(
+            link,
+            by.name,
+            by.role,
+            SESSION_SECONDS,
+            kind="session",
+            pipelines=by.pipelines,
+            parent=None if ticket else by.id,
+            actor=by.name,
+        )
+        await link.execute(Q.act, by.name, f"sign in as {by.role}", "opened a session")
+    return made, by
 
 
 def _hash(token: str) -> bytes:

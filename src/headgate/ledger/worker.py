@@ -47,6 +47,29 @@ async def register(db: Database, name: str, lease_seconds: float) -> int:
     return await db.fetchval(Q.register, name, here(), os.getpid(), lease_seconds)
 
 
+async def alive(db: Database | Link) -> int:
+    """How many workers hold a lease."""
+    return await db.fetchval(Q.alive)
+
+
+@dataclass(frozen=True, slots=True)
+class Living:
+    """A worker that holds a lease, until when, and what time it is."""
+
+    id: int
+    name: str
+    host: str
+    pid: int
+    started_at: datetime
+    alive_until: datetime
+    now: datetime
+
+
+async def living(db: Database, most: int = 100) -> list[Living]:
+    """The workers that hold a lease, the first that came first."""
+    return [Living(*row) for row in await db.fetch(Q.living, most)]
+
+
 async def bury_dead_here(db: Database, spare: Collection[int] = ()) -> list[int]:
     """Free the work of workers of this host whose process is gone: no need to wait for a lease.
 

@@ -30,3 +30,10 @@ SELECT DISTINCT ON (d.pipeline) d.pipeline, p.name, d.id AS deployment, d.declar
 FROM headgate.deployment d JOIN headgate.pipeline p ON p.id = d.pipeline
 WHERE d.pipeline = ANY ($1::smallint[])
 ORDER BY d.pipeline, d.registered_at DESC, d.id DESC
+
+-- name: alive
+SELECT count(*) FROM headgate.worker WHERE buried_at IS NULL AND alive_until > clock_timestamp()
+
+-- name: living
+SELECT k.id, k.name, k.host, k.pid, k.started_at, k.alive_until, clock_timestamp() AS now
+FROM headgate.worker k WHERE k.buried_at IS NULL AND k.alive_until > clock_timestamp() ORDER BY k.id LIMIT $1

@@ -35,7 +35,8 @@ from headgate.model.operation import (
     Trigger,
     named,
 )
-from headgate.operations.lifecycle import Away, Here, Lifecycle, Way
+from headgate.operations.lifecycle import Lifecycle
+from headgate.operations.way import Away, Here, Way
 
 from . import ferry
 from .home import home

@@ -73,6 +73,22 @@ def between(before: Version | None, after: Version | None) -> Delta:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How many rows of a table there were, and are."""
+
+    table: str
+    before: int
+    now: int
+
+
+def rows(before: Version | None, after: Version | None) -> list[Rows]:
+    """The tables in which either version has rows."""
+    none: Mapping[str, int] = {}
+    old, new = (before.rows if before else none), (after.rows if after else none)
+    return [Rows(t, old.get(t, 0), new.get(t, 0)) for t in sorted({*old, *new})]
+
+
 def operation(facts: Facts) -> Operation:
     """What kind of publication this is."""
     version = facts.version
@@ -94,7 +110,6 @@ def manifest(facts: Facts) -> dict[str, Any]:
             hint=f"See how it ended: headgate entry explain {facts.entry}",
         )
     made = between(before, version)
-    tables = sorted({*version.rows, *(before.rows if before else ())})
     return {
         "schema": SCHEMA,
         "publication": facts.entry,
@@ -110,12 +125,7 @@ def manifest(facts: Facts) -> dict[str, Any]:
         "replaces": [{**_file(r.now), "was": _file(r.was)} for r in made.replaces],
         "removes": [_file(f) for f in made.removes],
         "rows": [
-            {
-                "table": table,
-                "before": before.rows.get(table, 0) if before else 0,
-                "now": version.rows.get(table, 0),
-            }
-            for table in tables
+            {"table": r.table, "before": r.before, "now": r.now} for r in rows(before, version)
         ],
     }
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -20,6 +21,16 @@ from headgate.errors import UsageError
 State = Literal["planned", "canary", "running", "paused", "stopped", "done"]
 Held = Literal["canary", "failing", "live", "backlog", "budget", "rate", "ending"]
 """Why nothing is released right now."""
+HELD: Mapping[Held, str] = {
+    "canary": "those that went first have not all ended",
+    "failing": "what was released fails, and is tried again",
+    "live": "so many were released and have not ended",
+    "backlog": "the pipeline has enough to do",
+    "budget": "the pipeline's error budget is spent: it recovers by itself, or `headgate budget"
+    " override`",
+    "rate": "as fast as it may",
+    "ending": "all are released; the last are running",
+}
 
 ACTIVE: tuple[State, ...] = ("planned", "canary", "running")
 # The share is that of the last so many that were released and tried: nine thousand good ones must
@@ -42,6 +53,15 @@ class Terms:
     per_second: float | None = 10.0
     stop_share: float = 0.2
     backlog: int = 1000
+
+    @property
+    def pace(self) -> str:
+        """How fast it goes at most, as people say it."""
+        if self.per_second is None:
+            return "as fast as the work is done"
+        units = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"))
+        times, unit = next((u for u in units if self.per_second * u[0] >= 1), units[-1])
+        return f"at most {self.per_second * times:g} {unit}"
 
 
 @dataclass(frozen=True, slots=True)

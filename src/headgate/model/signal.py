@@ -206,12 +206,53 @@ DROPPED = Signal(
     "Spans and metric exports given up because the collector was slow or away.",
     ("kind",),
 )
+SLO_EVENTS = Signal(
+    "headgate_slo_events",
+    "gauge",
+    "What happened in the window of the service levels: deliveries, or entries that ended.",
+    ("slo", "pipeline"),
+)
+SLO_BAD = Signal(
+    "headgate_slo_bad_events",
+    "gauge",
+    "How much of it went against the service level.",
+    ("slo", "pipeline"),
+)
+SLO_ALLOWED = Signal(
+    "headgate_slo_allowed_ratio", "gauge", "The share that may go wrong.", ("slo",)
+)
+SLO_BUDGET = Signal(
+    "headgate_slo_budget_left_ratio",
+    "gauge",
+    "How much of the error budget is left: 1 is all of it, 0 none, below 0 too much went wrong.",
+    ("slo", "pipeline"),
+)
+SLO_BURN = Signal(
+    "headgate_slo_burn_rate",
+    "gauge",
+    "How fast the error budget burns: at 1 it lasts as long as its window.",
+    ("slo", "pipeline", "window"),
+)
+TOOK = Signal(
+    "headgate_entry_latency_seconds",
+    "gauge",
+    "How long entries took from their receipt to their end, in the last hour.",
+    ("pipeline", "quantile"),
+)
+OLDEST = Signal(
+    "headgate_oldest_entry_seconds",
+    "gauge",
+    "How long the oldest entry that is neither done nor set aside is here.",
+    ("pipeline",),
+)
+WORKERS = Signal("headgate_workers", "gauge", "Workers that hold a lease.")
 SIGNALS: tuple[Signal, ...] = (
     RECEIVED, DUPLICATE, CONFLICT, LATE, WATERMARK, IGNORED, UNACKNOWLEDGED, STAGE_SECONDS, CHECKS,
     RETRIES, DEAD, ASIDE, SETTLED, PROMOTED, REPLAYED, FENCED, COMMIT_SECONDS, BATCH, LOST, BACKLOG,
     OUTAGE, COLLECTED, COLLECTED_BYTES, SCAN_SECONDS, REQUESTS, LAG, REPLAYS, IDEM_HITS,
     IDEM_MISSES, RETRY_EVENTS, LOCK_FAILURES, REWRITES, OPERATIONS, OPERATION_SECONDS, STARVED,
-    CPU_SECONDS, ENERGY, CARBON, DROPPED,
+    CPU_SECONDS, ENERGY, CARBON, DROPPED, SLO_EVENTS, SLO_BAD, SLO_ALLOWED, SLO_BUDGET, SLO_BURN,
+    TOOK, OLDEST, WORKERS,
 )  # fmt: skip
 
 Listener = Callable[[Signal, float, dict[str, str]], None]

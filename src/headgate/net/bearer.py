@@ -1,4 +1,4 @@
-"""Tokens that a cloud puts on its pushes: made by whom we expect, for us, and still good.
+"""Tokens of others, on pushes and of people: made by whom we expect, for us, and still good.
 
 A token says itself which key and which algorithm it was made with. Neither is believed: keys come
 from the address in the pipeline, algorithms from the list below, and whatever else a token points
@@ -33,8 +33,9 @@ _KEY_ID = re.compile(r"[!-~]{1,256}")
 class Keys:
     """The keys at one address, fetched now and then and when one is missing."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, trusted: bool = True) -> None:
         self.url = url
+        self._trusted = trusted  # did the operator write the address?
         self._keys: dict[str, PyJWK] = {}
         self._at = float("-inf")
         self._fetching = asyncio.Lock()
@@ -53,7 +54,7 @@ class Keys:
 
     async def _fetch(self, key_id: str, web: Web) -> None:
         try:
-            self._keys = _keys(await web.get(self.url, trusted=True))
+            self._keys = _keys(await web.get(self.url, trusted=self._trusted))
             self._at = time.monotonic()
         except Unavailable:
             # While the issuer is away, a key that was good an hour ago is good for a minute more.
@@ -75,9 +76,33 @@ async def verify(
 
     `claims` names what else it must say; of several names the first that is there counts.
     """
+    token = _token(call)
+    key_id, told = await read(token, keys, web, audience=audience, issuers=issuers, strict=True)
+    for names, value in claims.items():
+        if next((told[name] for name in names if name in told), None) != value:
+            raise Unproven("token_refused", f"the token was made for another {names[0]}")
+    if ("email",) in claims and told.get("email_verified") is not True:
+        raise Unproven("token_refused", "the token's email is not verified")
+    return Vouched("bearer", key_id, token.encode(), "sender")
+
+
+async def read(
+    token: str,
+    keys: Keys,
+    web: Web,
+    *,
+    audience: str,
+    issuers: tuple[str, ...],
+    strict: bool,
+) -> tuple[str, dict[str, Any]]:
+    """The id of a token's key, and its claims. Raises `Unproven`, `Unavailable`.
+
+    With `strict` it is made for this audience alone; otherwise, among others.
+    """
     import jwt
 
-    token = _token(call)
+    if len(token) > LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+        raise Unproven("token_refused", "this is no token")
     try:
         header = jwt.get_unverified_header(token)
     except jwt.PyJWTError:
@@ -98,16 +123,11 @@ async def verify(
             audience=audience,
             issuer=list(issuers),
             leeway=LEEWAY_SECONDS,
-            options={"require": ["exp", "iat", "aud", "iss"], "strict_aud": True},
+            options={"require": ["exp", "iat", "aud", "iss"], "strict_aud": strict},
         )
     except jwt.PyJWTError as error:
         raise Unproven("token_refused", f"the token is refused: {type(error).__name__}") from None
-    for names, value in claims.items():
-        if next((told[name] for name in names if name in told), None) != value:
-            raise Unproven("token_refused", f"the token was made for another {names[0]}")
-    if ("email",) in claims and told.get("email_verified") is not True:
-        raise Unproven("token_refused", "the token's email is not verified")
-    return Vouched("bearer", key_id, token.encode(), "sender")
+    return key_id, told
 
 
 def _token(call: Call) -> str:
@@ -115,7 +135,7 @@ def _token(call: Call) -> str:
     if not given:
         raise Unproven("token_missing")
     kind, _, token = given.partition(" ")
-    if kind.lower() != "bearer" or len(token) > LONGEST_TOKEN or not _TOKEN.fullmatch(token):
+    if kind.lower() != "bearer":
         raise Unproven("token_refused", "Authorization holds no bearer token")
     return token
 

@@ -3,10 +3,9 @@
     key → lease → preconditions → execution → postconditions → journal → lineage → release →
     telemetry
 
-Between the third and the fifth the caller's own code runs. The way is a generator that stops where
-something is to be awaited on the background loop (`Away`) or called where the caller is (`Here`),
-so that one text serves `with` and `async with`. A process may die between any two lines: what it
-did in `op.tx` is then undone by Postgres, and its lease runs out.
+Between the third and the fifth the caller's own code runs. The way stops where something is to be
+awaited or called (`way`); who has to wait for the lease takes its `turn`. A process may die between
+any two lines: what it did in `op.tx` is then undone by Postgres, and its lease runs out.
 
 Journal, lineage and release are one commit with the caller's SQL: the row that says "done" and the
 effect are there together or not at all.
@@ -14,16 +13,12 @@ effect are there together or not at all.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import inspect
-import random
 import time
-from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol
 
 import orjson
 
@@ -42,41 +37,18 @@ from headgate.telemetry.log import get_logger
 
 from .codec import Codec, decoded, encoded
 from .desk import Desk, Leaving
-from .holder import holder, is_dead, new_token
+from .holder import is_dead, new_token
 from .keeper import Keeper
 from .kept import fetch, keep
-from .trip import Begin, Cancel, Make, Tell, in_task
+from .trip import Cancel, Tell, in_task
+from .turn import Turn, tell
 from .tx import OperationTx
+from .way import Away, Here, Way, away, takes
 
 if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger
 
-FIRST_PAUSE_SECONDS = 0.005
-STARVED_BY = 10  # so many others were served while one caller waited
 ERROR_CHARACTERS = 2000
-T = TypeVar("T")
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-
-
-class Away(NamedTuple):
-    """To be begun on the background loop; if `whole`, an interrupted caller waits for its end."""
-
-    begin: Begin
-    whole: bool = False
-
-
-def _away(make: Make, *, whole: bool = False) -> Away:
-    return Away(partial(in_task, make), whole)
-
-
-class Here(NamedTuple):
-    """The caller's own code, to be called (and awaited, if it is to be) where the caller is."""
-
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-
-
-Way = Generator[Away | Here, Any, T]
 
 
 class Home(Protocol):
@@ -145,7 +117,7 @@ class Lifecycle:
             raise  # a refusal took nothing; only who is interrupted may hold what it never heard of
         except BaseException as interrupt:
             # It may be taken by now: the answer and the interrupt were on their way together.
-            yield _away(partial(self._give_up, interrupt), whole=True)
+            yield away(partial(self._give_up, interrupt), whole=True)
             raise
         if self.replayed:
             return
@@ -215,16 +187,16 @@ class Lifecycle:
     def _taken(self, got: Lease, keeper: Keeper) -> None:
         keeper.add(got, self.manner.lease_seconds, self.manner.deadline_seconds)
         self.lease = got
-        self._tell(signal.IDEM_MISSES)
+        tell(signal.IDEM_MISSES, self.named, self.manner)
         if got.attempts > 1:
-            self._tell(signal.RETRY_EVENTS)
+            tell(signal.RETRY_EVENTS, self.named, self.manner)
         reached(Moment.AFTER_TAKE)
 
     def _replay(self, got: Kept, data: bytes) -> None:
         self.result = decoded(got.codec, data, self._codec, self.name)
         self.replayed = True
-        self._tell(signal.IDEM_HITS)
-        self._tell(signal.REPLAYS)
+        tell(signal.IDEM_HITS, self.named, self.manner)
+        tell(signal.REPLAYS, self.named, self.manner)
 
     async def _take(self, asking: Asking | None = None, got: Answer | None = None) -> None:
         """The whole of it; from an answer on, where there is one that was not plain."""
@@ -237,7 +209,7 @@ class Lifecycle:
         if got is None:
             reached(Moment.BEFORE_TAKE)
             got = await desk.take(asking)
-        turn = _Turn(time.monotonic() + self.manner.budget_seconds)
+        turn = Turn(self.name, self.named, self.key, self.manner, self._home, db)
         while True:
             match got:
                 case Lease():
@@ -247,12 +219,12 @@ class Lifecycle:
                     self._replay(got, await fetch(got))
                     return
                 case OtherPayload():
-                    await self._conflict(db, got)
+                    await turn.conflict(got, self._payload)
                     asking = asking._replace(lenient=True)
                 case Held() if is_dead(got.holder) and got.token != asking.dead:
                     asking = asking._replace(dead=got.token)
                 case Held():
-                    await self._wait(db, got, turn)
+                    await turn.wait(got)
             got = await desk.take(asking)
 
     async def _give_up(self, interrupt: BaseException) -> None:
@@ -268,58 +240,6 @@ class Lifecycle:
         settled = begun if begun is not None and self._at is None else bucket_of(bucket, now)
         self._settle_key(self.named._replace(period=settled))
 
-    async def _conflict(self, db: Database, got: OtherPayload) -> None:
-        said = orjson.dumps(
-            {"payload": (self._payload or b"").hex(), "key": self.key.hex()}
-        ).decode()
-        await ledger.note(db, got.id, "conflict", holder(), "payload", said)
-        emit(signal.CONFLICT, queue=self.name)
-        text = f"operation {self.name!r}: this key was used before, with another payload"
-        if self.manner.conflict == "error":
-            raise errors.Conflict(
-                text,
-                hint="Give the other work a key of its own. What is known of this one: "
-                f"headgate operation show {self.key.hex()[:12]}",
-            )
-        _log().warning("operation_conflict", operation=self.name, key=self.key.hex())
-
-    async def _wait(self, db: Database, held: Held, turn: _Turn) -> None:
-        """Somebody else is at it: wait for a while, or raise, by the policy."""
-        turn.others.add(held.token)
-        policy = self.manner.in_progress
-        if turn.retries == 0:
-            self._tell(signal.LOCK_FAILURES)
-            event = "escalated" if policy == "escalate" else "denied"
-            said = {"key": self.key.hex(), "held_by": held.holder, "policy": policy}
-            if held.id:
-                text = orjson.dumps(said).decode()
-                await ledger.note(db, held.id, event, holder(), policy, text)
-        late = time.monotonic() >= turn.until
-        if policy != "backoff" or late:
-            raised = errors.Escalated if policy == "escalate" else errors.InProgress
-            if policy == "escalate":
-                _log().error("operation_escalated", operation=self.name, key=self.key.hex())
-                await self._home.escalate(self.named, self.key.hex(), held)
-            raise raised(
-                f"operation {self.name!r} is in progress elsewhere ({held.holder})",
-                retry_after_seconds=max(1.0, min(held.left_seconds, self.manner.lease_seconds)),
-                holder=held.holder,
-            )
-        if len(turn.others) == STARVED_BY:
-            turn.others.add(b"")
-            emit(signal.STARVED, dataset_id=self.named.dataset)
-            _log().warning(
-                "operation_starved",
-                operation=self.name,
-                dataset=self.named.dataset,
-                hint="Others of this dataset were served first: give it shards=, or fewer callers.",
-            )
-        bound = min(FIRST_PAUSE_SECONDS * 2**turn.retries, self.manner.plan.base_seconds)
-        # Not beyond the lease: its holder may have died on another machine.
-        pause = min(random.uniform(0.3, 1) * bound, held.left_seconds + 0.05)
-        turn.retries += 1
-        await asyncio.sleep(max(0.0, min(pause, turn.until - time.monotonic())))
-
     def _clear_up(self) -> Way[None]:
         """What an earlier attempt left outside Postgres is taken back, if there is a way to."""
         undo = self.manner.undo
@@ -327,9 +247,9 @@ class Lifecycle:
             return  # calls that were made stay memoised
         assert self.lease is not None
         lease = self.lease
-        left: list[Left] = yield _away(lambda: self._left(lease))
+        left: list[Left] = yield away(lambda: self._left(lease))
         yield Here(undo, (left,) if takes(undo) else ())
-        yield _away(lambda: self._undone(lease, [one.name for one in left]))
+        yield away(lambda: self._undone(lease, [one.name for one in left]))
 
     async def _left(self, lease: Lease) -> list[Left]:
         return await ledger.left(await self._home.database(), lease.id)
@@ -356,7 +276,7 @@ class Lifecycle:
         async def begin() -> ledger.Step:
             return await ledger.call_begin(await self._home.database(), lease, self.key, name)
 
-        step: ledger.Step = yield _away(begin)
+        step: ledger.Step = yield away(begin)
         self._made.add(name)
         if undo is not None:
             self._undo.append((name, step.key, undo))
@@ -376,7 +296,7 @@ class Lifecycle:
         async def done() -> None:
             await ledger.call_done(await self._home.database(), lease, name, answer)
 
-        yield _away(done)
+        yield away(done)
         reached(Moment.AFTER_STEP)
         return orjson.loads(answer)
 
@@ -466,11 +386,11 @@ class Lifecycle:
         if lease is None:
             return
         self._meter()
-        yield _away(lambda: self.tx.abandon(error))
+        yield away(lambda: self.tx.abandon(error))
         undone: list[str] = []
         if _is_unknown(error):
             # It may have been committed: nothing is taken back, and the lease tells in time.
-            yield _away(lambda: self._drop(lease))
+            yield away(lambda: self._drop(lease))
             return
         if not isinstance(error, errors.Fenced):
             for name, key, undo in reversed(self._undo):
@@ -482,7 +402,7 @@ class Lifecycle:
                     )
                 else:
                     undone.append(name)
-        yield _away(lambda: self._fail(lease, error, undone))
+        yield away(lambda: self._fail(lease, error, undone))
         self._end("fenced" if isinstance(error, errors.Fenced) else "failure")
         self.lease = None
 
@@ -544,28 +464,6 @@ class Lifecycle:
         emit(signal.OPERATIONS, operation=self.name, outcome=outcome)
         emit(signal.OPERATION_SECONDS, time.monotonic() - self._began, operation=self.name)
 
-    def _tell(self, told: signal.Signal) -> None:
-        if not signal.heard():
-            return
-        n = self.named
-        emit(
-            told,
-            pipeline=n.pipeline,
-            task=n.task,
-            dataset_id=n.dataset,
-            operation_type=n.operation,
-            sovereignty_event=str(self.manner.sovereign).lower(),
-        )
-
-
-@dataclass(slots=True, eq=False)
-class _Turn:
-    """A caller's wait for its turn."""
-
-    until: float
-    retries: int = 0
-    others: set[bytes] = field(default_factory=set[bytes])
-
 
 def _nothing() -> None:
     """What there is to cancel when it is over."""
@@ -577,15 +475,6 @@ def _log() -> BoundLogger:
 
 def _is_unknown(error: BaseException) -> bool:
     return isinstance(error, errors.LedgerUnavailable) and error.reason == "commit_unknown"
-
-
-def takes(function: Callable[..., Any]) -> bool:
-    """Does it need an argument? One with a default is the caller's own, as in `lambda n=n: …`."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(p.default is p.empty and p.kind in _POSITIONAL for p in parameters)
 
 
 def _json(name: str, value: Any) -> bytes:

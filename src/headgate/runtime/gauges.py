@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from datetime import datetime
 
-from headgate.ledger import gate, operation, quarantine, replay, watermark
-from headgate.model.signal import ASIDE, BACKLOG, DEAD, REPLAYED, REWRITES, WATERMARK, emit
+from headgate.ledger import flow, operation, quarantine, replay, watermark
+from headgate.model.signal import ASIDE, BACKLOG, DEAD, OLDEST, REPLAYED, REWRITES, WATERMARK, emit
 from headgate.pg import Database
 
 # By pipeline and class.
@@ -29,7 +29,7 @@ class Gauges:
     async def show(self) -> None:
         """One round of everything."""
         aside = await quarantine.totals(self._db)
-        await self._show_backlog({pipeline for pipeline, _ in aside})
+        await self._show_backlog()
         await self._show_quarantine(aside)
         for stream in await watermark.streams(self._db):
             if stream.watermark is not None:
@@ -39,13 +39,13 @@ class Gauges:
             emit(REPLAYED, replays, pipeline=pipeline, outcome=outcome)
         await self._show_rewrites()
 
-    async def _show_backlog(self, pipelines: set[str]) -> None:
-        rows = {row.pipeline: row for row in await gate.resting(self._db, 0)}
-        for pipeline in pipelines:
-            row = rows.get(pipeline, gate.Resting(pipeline, 0, 0, 0, 0, None))
-            emit(BACKLOG, row.ready, pipeline=pipeline, status="ready")
-            emit(BACKLOG, row.leased, pipeline=pipeline, status="leased")
-            emit(BACKLOG, row.soon + row.later, pipeline=pipeline, status="waiting")
+    async def _show_backlog(self) -> None:
+        for stream in await flow.now(self._db):
+            pipeline = stream.pipeline
+            emit(BACKLOG, stream.ready, pipeline=pipeline, status="ready")
+            emit(BACKLOG, stream.claimed, pipeline=pipeline, status="leased")
+            emit(BACKLOG, stream.waiting, pipeline=pipeline, status="waiting")
+            emit(OLDEST, stream.oldest_seconds or 0.0, pipeline=pipeline)
 
     async def _show_quarantine(self, aside: Totals) -> None:
         for (pipeline, classed), entries in aside.items():

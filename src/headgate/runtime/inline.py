@@ -61,7 +61,7 @@ async def run(
             task.cancel()
         worker.stop()
         await asyncio.gather(working, *beside, return_exceptions=True)
-        await sweeper.anchor()
+        await sweeper.leave()
 
 
 def _raise_from(*tasks: asyncio.Task[object]) -> None:

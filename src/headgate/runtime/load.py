@@ -41,6 +41,16 @@ def load(target: str) -> list[Pipeline]:
     return found
 
 
+def file_of(pipeline: Pipeline) -> Path | None:
+    """The file that declares a loaded pipeline; None when no module has it."""
+    for module in list(sys.modules.values()):
+        # A module may be anything that somebody put there.
+        if any(value is pipeline for value in list(getattr(module, "__dict__", {}).values())):
+            file = getattr(module, "__file__", None)
+            return None if file is None else Path(file)
+    return None
+
+
 class _AsItStands(SourceFileLoader):
     """Compiles the file that is there now.
 

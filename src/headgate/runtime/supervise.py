@@ -157,8 +157,8 @@ class Supervisor:
             await asyncio.gather(*beside, return_exceptions=True)
         if self._fatal is not None:
             raise self._fatal
-        with suppress(LedgerUnavailable):  # it is written at the next start
-            await self._sweeper.anchor()
+        with suppress(LedgerUnavailable):  # it is done at the next start
+            await self._sweeper.leave()
         return left
 
     async def _check(self) -> None:

@@ -2,7 +2,8 @@
 
 It knows nothing of user code: everything it needs is in the ledger. Several may sweep at once.
 Bytes are collected beside the rest: a slow store does not keep a dead worker's entries waiting.
-So are redrives moved on, sooner than everything else while there is one.
+So are redrives moved on, sooner than everything else while there is one, and what came and ended is
+added up.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, cast
 import orjson
 
 from headgate.errors import HeadgateError, LedgerUnavailable
-from headgate.ledger import anchor, budget, pace, quarantine, redrive
+from headgate.ledger import action_key, anchor, budget, flow, pace, quarantine, redrive
 from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
@@ -31,11 +32,13 @@ from . import release
 from .collect import Collector
 from .gauges import Gauges
 from .incident import Hook
+from .objectives import Objectives
 from .tuning import Tuning
 
 log = get_logger("headgate.sweep")
 
 REDRIVE_SECONDS = 0.5
+FLOW_SECONDS = 1.0
 
 
 class Sweeper:
@@ -53,6 +56,7 @@ class Sweeper:
         self._stores: dict[str, Store] = {}
         self._collector = Collector(db, tuning, self._store)
         self._hook = Hook(tuning.incident_hook, tuning.incident_seconds, tuning.env)
+        self._objectives = Objectives(db, tuning.targets)
         self._gauges = Gauges(db)
         self._anchor_at = 0.0
         self._collect_at = 0.0
@@ -63,12 +67,14 @@ class Sweeper:
             both.create_task(self._every(self._tend))
             both.create_task(self._every(self._collect))
             both.create_task(self._every(self._redrive))
+            both.create_task(self._every(self._flow))
 
     async def sweep(self) -> None:
         """One round of everything."""
         await self._tend()
         await self._collect()
         await redrive.move(self._db)
+        await self._flow()
 
     async def _every(self, task: Callable[[], Awaitable[float | None]]) -> None:
         while True:
@@ -94,6 +100,7 @@ class Sweeper:
         await self._budgets()
         await release.release_late(self._db)
         await self._gauges.show()
+        await self._objectives.show()
         await self._hook.tell(self._db)
 
     async def _collect(self) -> None:
@@ -104,6 +111,8 @@ class Sweeper:
             await self._sweep_spools()
             await pace.forget(self._db)
             await quarantine.forget_discarded(self._db, self._tuning.retention_days)
+            await flow.forget(self._db)
+            await action_key.forget(self._db)
         elif not self._collector.found:
             return
         await self._collector.round()
@@ -114,6 +123,12 @@ class Sweeper:
             pass
         if await redrive.is_open(self._db):
             return min(REDRIVE_SECONDS, self._tuning.sweep_seconds)
+        return None
+
+    async def _flow(self) -> float | None:
+        """Add up what came and what ended. While there is something, somebody may be watching."""
+        if await flow.roll_up(self._db):
+            return min(FLOW_SECONDS, self._tuning.sweep_seconds)
         return None
 
     async def _budgets(self) -> None:
@@ -129,6 +144,11 @@ class Sweeper:
                     attempts=turn.attempts,
                 )
                 self._hook.spent(turn)
+
+    async def leave(self) -> None:
+        """What the next one would have to do first: the anchor, and the figures."""
+        await self.anchor()
+        await flow.roll_up(self._db)
 
     async def anchor(self) -> None:
         """Write the head of the chain into every store, so that a truncated ledger shows."""

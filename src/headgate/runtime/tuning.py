@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headgate.model.slo import Targets
 from headgate.stores import Local
 
 
@@ -32,9 +33,19 @@ class Tuning:
     serve_rate: int = 500
     serve_url: str = ""
     serve_origins: str = ""
+    serve_hosts: str = ""
+    oidc_issuer: str = ""
+    oidc_audience: str = ""
+    oidc_role_claim: str = "roles"
+    oidc_roles: str = ""
     backlog_max: int = 100_000
     error_budget: float = 0.05
     error_budget_seconds: float = 600.0
+    slo_duplicates: float = 0.01
+    slo_latency_seconds: float = 300.0
+    slo_latency_share: float = 0.95
+    slo_dead_letters: float = 0.01
+    slo_window_seconds: float = 2_592_000.0
     incident_hook: str = ""
     incident_seconds: float = 900.0
     env: str = ""
@@ -52,3 +63,14 @@ class Tuning:
     def local(self) -> Local:
         """Where stores in a cloud keep copies on this machine."""
         return Local(self.cache_folder, self.cache_bytes)
+
+    @property
+    def targets(self) -> Targets:
+        """What is promised about the work."""
+        return Targets(
+            self.slo_duplicates,
+            self.slo_latency_seconds,
+            self.slo_latency_share,
+            self.slo_dead_letters,
+            self.slo_window_seconds,
+        )

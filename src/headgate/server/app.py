@@ -7,19 +7,27 @@ from typing import Any
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
-from fastapi.responses import JSONResponse, PlainTextResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from starlette.exceptions import HTTPException
 
 from headgate._version import __version__
 from headgate.telemetry.log import get_logger
 
-from . import events, hooks
+from . import events, hooks, live, session, tokens
+from .access import BEARER, REFUSALS, needs, opened, undeclared
+from .actions import routes as actions
+from .api import routes as api
+from .api.shapes import with_restricted
+from .console import routes as console
+from .console.errors import answer
 from .doors import Serving, ledger
-from .problem import Problem, Refusal, documented, refused
+from .feed import Feed
+from .guard import Guard
+from .live import Live
+from .problem import Problem, Refusal, documented
 from .stac import routes as stac
 from .stac.browsers import Browsers
 from .stac.pages import OPENAPI
-from .tokens import BEARER, allowed
 
 log = get_logger("headgate.serve")
 
@@ -37,25 +45,36 @@ def make_app(serving: Serving) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.serving = serving
-    app.add_exception_handler(Refusal, refused)
+    app.state.feed = Feed(serving)
+    app.state.live = Live(serving, app.state.feed)
+    app.add_exception_handler(Refusal, _refused)
     app.add_exception_handler(HTTPException, _no_route)
     app.add_exception_handler(RequestValidationError, _not_understood)
     app.add_exception_handler(Exception, _unforeseen)
-    app.include_router(hooks.router)
-    app.include_router(events.router)
-    app.include_router(stac.router)
-    app.add_middleware(Browsers, origins=serving.origins)
     _add_looks(app, serving)
+    # Flat, so that the guard finds each route where it will be found.
+    doors = (hooks.router, events.router, session.router, actions.router, tokens.router)
+    for router in (*doors, stac.router, live.router, *api.ROUTERS, *console.ROUTERS):
+        app.router.routes.extend(router.routes)
+    if silent := undeclared(app.router.routes):
+        raise RuntimeError(f"{silent[0]} does not say who may use it: Depends(needs(…))")
+    app.add_middleware(Guard)
+    app.add_middleware(Browsers, origins=serving.origins)
     return app
 
 
 def _add_looks(app: FastAPI, serving: Serving) -> None:
-    by_token = documented("token_needed", "token_scope", "ledger_unavailable")
+    by_token = documented(*REFUSALS)
     text: dict[int | str, dict[str, Any]] = {
         200: {"content": {"text/plain": {}}, "description": "Yes"}
     }
 
-    @app.get("/healthz", response_class=PlainTextResponse, summary="Is this process alive?")
+    @app.get(
+        "/healthz",
+        response_class=PlainTextResponse,
+        summary="Is this process alive?",
+        dependencies=[Depends(opened("whoever restarts processes has no secret"))],
+    )
     async def healthz() -> str:
         return "ok\n"
 
@@ -63,7 +82,7 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         "/readyz",
         response_class=PlainTextResponse,
         summary="Would a call be taken in now?",
-        dependencies=[Depends(BEARER), Depends(allowed("metrics", here=True))],
+        dependencies=[Depends(BEARER), Depends(needs("scraper", here=True))],
         responses={**text, **by_token},
     )
     async def readyz() -> str:
@@ -75,7 +94,7 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         "/metrics",
         response_class=PlainTextResponse,
         summary="The series of this process, for Prometheus",
-        dependencies=[Depends(BEARER), Depends(allowed("metrics", here=True))],
+        dependencies=[Depends(BEARER), Depends(needs("scraper", here=True))],
         responses={**text, **by_token},
     )
     async def metrics() -> str:
@@ -84,7 +103,7 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
     @app.get(
         "/openapi.json",
         summary="This description",
-        dependencies=[Depends(BEARER), Depends(allowed("read", here=True))],
+        dependencies=[Depends(BEARER), Depends(needs("viewer", here=True))],
         response_class=_OpenApi,
         responses=by_token,
     )
@@ -103,6 +122,7 @@ def description(app: FastAPI) -> dict[str, Any]:
             title=app.title, version=app.version, description=app.description, routes=app.routes
         )
         components: dict[str, Any] = made.setdefault("components", {}).setdefault("schemas", {})
+        with_restricted(components)
         components["Problem"] = Problem.model_json_schema()
         for unused in ("HTTPValidationError", "ValidationError"):
             components.pop(unused, None)
@@ -113,18 +133,24 @@ def description(app: FastAPI) -> dict[str, Any]:
     return app.openapi_schema
 
 
-async def _no_route(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> Response:
+    """A page for people, a problem document for programs."""
+    assert isinstance(error, Refusal)
+    return answer(request, error)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     reason = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "bad_request")
-    return Refusal(reason, headers=error.headers).response()
+    return await _refused(request, Refusal(reason, headers=error.headers))
 
 
-async def _not_understood(request: Request, error: Exception) -> JSONResponse:
+async def _not_understood(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     where = ".".join(str(part) for part in error.errors()[0]["loc"])
-    return Refusal("bad_request", f"{where}: {error.errors()[0]['msg']}").response()
+    return await _refused(request, Refusal("bad_request", f"{where}: {error.errors()[0]['msg']}"))
 
 
-async def _unforeseen(request: Request, error: Exception) -> JSONResponse:
+async def _unforeseen(request: Request, error: Exception) -> Response:
     log.error("a request failed", path=request.url.path, why=f"{type(error).__name__}: {error}")
-    return Refusal("internal").response()
+    return await _refused(request, Refusal("internal"))

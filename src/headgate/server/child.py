@@ -28,6 +28,7 @@ class ServingChild(Child):
             from .app import make_app
             from .doors import open_doors
             from .listen import address, bind, is_loopback, serve
+            from .names import ours
             from .web import GuardedWeb
         except ImportError as error:
             raise ConfigError(
@@ -52,8 +53,10 @@ class ServingChild(Child):
                     rate_per_second=tuning.serve_rate,
                     metrics=metrics,
                     url=tuning.serve_url,
-                    origins=[o.strip() for o in tuning.serve_origins.split(",") if o.strip()],
+                    origins=_listed(tuning.serve_origins),
+                    hosts=ours(tuning.serve_url, [tuning.serve_host, *_listed(tuning.serve_hosts)]),
                     local=tuning.local,
+                    tuning=tuning,
                 )
                 log.info("serving", url=address(listening), hooks=sorted(serving.hooks))
                 if not is_loopback(tuning.serve_host):
@@ -61,11 +64,18 @@ class ServingChild(Child):
                         "serving to other machines without TLS: what is sent can be read on the"
                         " way. Put a proxy that does TLS in front, or bind 127.0.0.1"
                     )
-                await serve(make_app(serving), listening, self.stopping)
+                try:
+                    await serve(make_app(serving), listening, self.stopping)
+                finally:
+                    await serving.close()
         finally:
             listening.close()
             deaf()
         return 0
+
+
+def _listed(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]
 
 
 if __name__ == "__main__":

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 
 from starlette.requests import Request
 
@@ -18,12 +19,15 @@ from headgate.model.ports import Pushed, Store
 from headgate.model.signal import OUTAGE, REQUESTS, emit
 from headgate.pg import Database
 from headgate.runtime import station
+from headgate.runtime.load import file_of
+from headgate.runtime.tuning import Tuning
 from headgate.sources.webhook import Webhook
 from headgate.stores import Local, open_store
 from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
 
 from .limits import Buckets, read_body
+from .oidc import Issuer, Terms
 from .problem import Refusal, unproven
 
 log = get_logger("headgate.serve")
@@ -45,6 +49,27 @@ class Door:
     source: Pushed
 
 
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A pipeline that is loaded here, and the file it came from as it was then."""
+
+    pipeline: Pipeline
+    file: Path | None
+    content: bytes
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Loaded:
+        file = file_of(pipeline)
+        return cls(pipeline, file, file.read_bytes() if file else b"")
+
+    def is_as_it_was(self) -> bool:
+        """Is the file still what was loaded? What runs it again reads it anew."""
+        try:
+            return self.file is not None and self.file.read_bytes() == self.content
+        except OSError:
+            return False
+
+
 @dataclass(slots=True)
 class Serving:
     """What every route needs."""
@@ -59,9 +84,15 @@ class Serving:
     pushes: dict[str, list[Door]] = field(default_factory=dict[str, list[Door]])
     url: str = ""
     origins: tuple[str, ...] = ()
+    hosts: frozenset[str] = frozenset()
     local: Local = field(default_factory=Local)
+    tuning: Tuning = field(default_factory=Tuning)
     readers: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(READERS))
     downloads: int = 0
+    loaded: dict[str, Loaded] = field(default_factory=dict[str, Loaded])
+    verifying: dict[int, asyncio.Task[None]] = field(default_factory=dict[int, asyncio.Task[None]])
+    issuer: Issuer | None = None
+    verifier: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
     _stores: dict[str, Store] = field(default_factory=dict[str, Store])
 
     def store(self, uri: str) -> Store:
@@ -69,6 +100,13 @@ class Serving:
         if uri not in self._stores:
             self._stores[uri] = open_store(uri, self.local)
         return self._stores[uri]
+
+    async def close(self) -> None:
+        """Break off what goes on in the background; it is gone on with when it is asked for."""
+        tasks = list(self.verifying.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def hook(self, pipeline: str) -> tuple[Door, Webhook]:
         """The webhook of a pipeline."""
@@ -119,7 +157,9 @@ async def open_doors(
     metrics: Metrics | None = None,
     url: str = "",
     origins: Sequence[str] = (),
+    hosts: Collection[str] = (),
     local: Local | None = None,
+    tuning: Tuning | None = None,
 ) -> Serving:
     """Make the pipelines known and learn which calls are for them. Raises `UsageError`."""
     station.check_sources(pipelines)
@@ -132,8 +172,13 @@ async def open_doors(
         metrics,
         url=url,
         origins=tuple(origins),
+        hosts=frozenset(hosts),
         local=local or Local(),
+        tuning=tuning or Tuning(),
     )
+    if (terms := Terms.of(serving.tuning)) is not None:
+        serving.issuer = Issuer(terms, web)
+    serving.loaded = {pipeline.name: Loaded.of(pipeline) for pipeline in pipelines}
     for pipeline in pipelines:
         pushed = [s for s in pipeline.sources if isinstance(s, Pushed)]
         if not pushed and pipeline.dataset is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Depends, Path, Request
 from fastapi.responses import JSONResponse, Response
 
 from headgate.errors import Unavailable
@@ -23,10 +23,11 @@ from headgate.runtime.intake import count, sort, telling
 from headgate.sources.push import Push
 from headgate.telemetry.log import get_logger
 
+from .access import opened
 from .doors import Door, Serving, ledger
 from .problem import Refusal, documented, unproven
 
-router = APIRouter()
+router = APIRouter(dependencies=[Depends(opened("a push is vouched for by its provider"))])
 log = get_logger("headgate.serve")
 
 Provider = Annotated[

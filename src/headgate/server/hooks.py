@@ -19,14 +19,15 @@ from headgate.ledger.request import First, NotCitable
 from headgate.model.call import Call, Vouched
 from headgate.model.envelope import Envelope, Refused
 from headgate.model.identity import change_key
+from headgate.model.role import Principal
 from headgate.model.signal import REQUESTS, emit
 from headgate.runtime.intake import count, sort, telling
 from headgate.sources.webhook import Webhook
 
+from .access import BEARER, REFUSALS, by_sight, needs, opened
 from .doors import Door, Serving, ledger
 from .preview import look
 from .problem import Refusal, documented
-from .tokens import allowed
 
 router = APIRouter()
 
@@ -55,6 +56,7 @@ _MAY_ANSWER = (
     status_code=202,
     summary="Hand over an object",
     openapi_extra=_BODY,
+    dependencies=[Depends(opened("a call is signed by its sender"))],
     responses={
         200: {
             "description": "A preview, or the first result again",
@@ -93,20 +95,23 @@ async def receive(
 @router.get(
     "/hooks/{pipeline}/requests/{id:path}",
     summary="What became of a request",
-    dependencies=[Depends(allowed("read"))],
+    dependencies=[Depends(BEARER)],
     responses={
         200: {"description": "The first result", "content": {"application/json": {}}},
         **documented(
-            "token_needed", "token_scope", "unknown_pipeline", "unknown_request",
-            "ledger_unavailable", "bad_request",
+            *REFUSALS, "pipeline_not_theirs", "unknown_pipeline", "unknown_request", "bad_request",
         ),
     },
 )  # fmt: skip
 async def found(
-    request: Request, pipeline: NAME, id: Annotated[str, Path(min_length=1, max_length=256)]
+    request: Request,
+    pipeline: NAME,
+    id: Annotated[str, Path(min_length=1, max_length=256)],
+    by: Annotated[Principal, Depends(needs("viewer"))],
 ) -> JSONResponse:
-    """How a request was answered, and what has become of it since. Needs the scope `read`."""
+    """How a request was answered, and what has become of it since. Needs the role viewer."""
     serving: Serving = request.app.state.serving
+    by_sight(by, pipeline)
     door, _ = serving.hook(pipeline)
     async with ledger():
         first = None if "\0" in id else await requests.find(serving.db, door.to.pipeline, id)

@@ -19,17 +19,20 @@ from headgate.errors import UsageError
 HEAD_SECONDS = 10.0
 IDLE_SECONDS = 15
 DRAIN_SECONDS = 10
+STALLED_SECONDS = 60.0
 CONNECTIONS = 1000
 HEAD_BYTES = 32_768
 
 
 class Patient(H11Protocol):
-    """HTTP with an end to waiting for the head of a request.
+    """HTTP with an end to waiting: for the head of a request, and for who does not read.
 
-    uvicorn itself waits for ever for somebody who connects and says nothing, or says it slowly.
+    uvicorn itself waits for ever for somebody who connects and says nothing, or says it slowly,
+    or asks for much and takes nothing of it.
     """
 
     _overdue: asyncio.TimerHandle | None = None
+    _stalled: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
@@ -45,7 +48,19 @@ class Patient(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_waiting()
+        if self._stalled is not None:
+            self._stalled.cancel()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stalled = self.loop.call_later(STALLED_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._stalled is not None:
+            self._stalled.cancel()
+            self._stalled = None
 
     def _wait_for_head(self) -> None:
         if self._overdue is None:
@@ -101,7 +116,7 @@ async def serve(app: FastAPI, listening: socket.socket, stopping: asyncio.Event)
         lifespan="off",
         log_config=None,
         access_log=False,
-        # What a proxy says about the caller is not believed: see tokens.py.
+        # What a proxy says about the caller is not believed: see names.py.
         proxy_headers=False,
         server_header=False,
         date_header=True,
@@ -115,6 +130,7 @@ async def serve(app: FastAPI, listening: socket.socket, stopping: asyncio.Event)
     stopped = asyncio.create_task(stopping.wait())
     await asyncio.wait({answering, stopped}, return_when=asyncio.FIRST_COMPLETED)
     stopped.cancel()
+    app.state.feed.close()  # who follows would be waited for
     server.should_exit = True
     await answering
 

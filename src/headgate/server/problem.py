@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,6 +21,12 @@ PROBLEMS: Mapping[str, Kind] = {
     "unknown_request": Kind(404, "No such request", "This id was never used here."),
     "unknown_collection": Kind(404, "No such collection", "See /stac/collections."),
     "unknown_item": Kind(404, "No such item", "Search for it: /stac/search?ids=…"),
+    "unknown_change": Kind(404, "No such change", "Follow the feed: /v1/changes."),
+    "cursor_ahead": Kind(
+        409,
+        "The feed has not come to this cursor",
+        "It is of another ledger, or of one that was restored since: begin again without it.",
+    ),
     "unknown_asset": Kind(404, "No such file", "Follow the links of the item's assets."),
     "asset_gone": Kind(
         410, "These bytes are no longer kept", "Read the item again: it may have another version."
@@ -57,7 +62,47 @@ PROBLEMS: Mapping[str, Kind] = {
     "preview_stale": Kind(409, "That preview is no longer true", "Look again: ?dry_run=true."),
     "too_many_requests": Kind(429, "Too many requests", "Wait as long as Retry-After says."),
     "token_needed": Kind(401, "A token is needed", "Make one: headgate token create."),
-    "token_scope": Kind(403, "This token is not for that", "Make one with the scope named here."),
+    "role_needed": Kind(
+        403, "This needs another role", "Ask an admin for a token with the role that is named."
+    ),
+    "pipeline_not_theirs": Kind(
+        403, "This token is for other pipelines", "Ask an admin for one that is for this, too."
+    ),
+    "form_refused": Kind(
+        403, "This was not sent by a page of this session", "Open the page again and send it anew."
+    ),
+    "host_unknown": Kind(
+        421, "This name is not one of ours", "Use another, or list it: HEADGATE_SERVE_HOSTS."
+    ),
+    "reason_needed": Kind(400, "A reason is needed", "Say why: `because`. It is kept."),
+    "no_preview": Kind(400, "There is nothing to look at before", "Leave out dry_run."),
+    "action_refused": Kind(409, "It cannot be done", "Look at what is said, and at where it is."),
+    "not_there": Kind(409, "One of them is not there", "See what became of it: /v1/entries/…"),
+    "budget_spent": Kind(
+        409, "The pipeline's error budget is spent", "Try a few, wait, or override the budget."
+    ),
+    "not_loaded": Kind(
+        409,
+        "This server does not have the code of that pipeline",
+        "Start it with the file: headgate serve FILE.py. Or: headgate replay FILE.py.",
+    ),
+    "key_reused": Kind(
+        409, "This Idempotency-Key was used for something else", "Use another key for this."
+    ),
+    "unknown_run": Kind(404, "No such run, or no such record of it", "See /v1/changes."),
+    "unknown_version": Kind(404, "No such version", "See them: /v1/publications/{entry}."),
+    "restricted": Kind(403, "This is restricted", "Ask a steward, or with a token of one."),
+    "unknown_entry": Kind(404, "No such entry", "Look for it: /v1/entries."),
+    "unknown_publication": Kind(404, "No such publication", "Look for it: /v1/publications."),
+    "unknown_redrive": Kind(404, "No such redrive", "See them: /v1/redrives."),
+    "unknown_replay": Kind(404, "No such replay", "See them: /v1/replays."),
+    "unknown_token": Kind(404, "No such token", "See them: /v1/tokens."),
+    "no_such_pipeline": Kind(404, "No such pipeline", "See them: /v1/pipelines."),
+    "outcome_unknown": Kind(
+        503,
+        "The ledger went away, and it is not known whether it was done",
+        "Ask again with the same Idempotency-Key; or look before you do.",
+    ),
     "ledger_unavailable": Kind(
         503, "The ledger is away: nothing was taken in", "Send it again after Retry-After."
     ),
@@ -125,12 +170,6 @@ class Refusal(Exception):
 def unproven(error: Unproven) -> Refusal:
     """The answer to a call that nobody vouches for."""
     return Refusal(error.reason, str(error), hint=error.hint)
-
-
-async def refused(_: Request, error: Exception) -> JSONResponse:
-    """FastAPI's handler for `Refusal`."""
-    assert isinstance(error, Refusal)
-    return error.response()
 
 
 def documented(*reasons: str) -> dict[int | str, dict[str, Any]]:

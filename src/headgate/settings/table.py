@@ -194,6 +194,25 @@ class Settings:
     error_budget_seconds: float = setting(
         600.0, "The time over which `error_budget` is counted.", seconds(10, 86_400)
     )
+    slo_duplicates: float = setting(
+        0.01,
+        "The share of a pipeline's deliveries that may tell what is known already.",
+        share(),
+    )
+    slo_latency_seconds: float = setting(
+        300.0, "How long an entry may take from its receipt to its end.", seconds(0.01, 604_800)
+    )
+    slo_latency_share: float = setting(
+        0.95, "The share of entries that have to be as quick as that.", share()
+    )
+    slo_dead_letters: float = setting(
+        0.01, "The share of what ends that may end in quarantine.", share()
+    )
+    slo_window_seconds: float = setting(
+        2_592_000.0,
+        "The time over which these are counted: 30 days.",
+        seconds(3600, 31_536_000),
+    )
     incident_hook: str = setting(
         "",
         "Told when entries run out of attempts, a budget is spent or an operation is escalated: a "
@@ -294,8 +313,9 @@ class Settings:
     )
     serve_url: str = setting(
         "",
-        "Where readers reach the STAC API, as in `https://data.example`, when something stands in "
-        "front of it. Its links begin with this.",
+        "Where people and programs reach what is served, as in `https://data.example`, when "
+        "something stands in front of it. Links begin with this; with https, cookies are sent over "
+        "nothing else.",
         matching(r"(https?://[^\s/?#]+(/[^\s?#]*[^\s/?#])?)?", "an http:// or https:// address"),
         shown="as the caller addressed us",
     )
@@ -307,6 +327,38 @@ class Settings:
             r"(\*|https?://[^\s/,]+(\s*,\s*https?://[^\s/,]+)*)?", "origins, or * for everyone's"
         ),
         shown="nobody's",
+    )
+    serve_hosts: str = setting(
+        "",
+        "Other names that browsers reach the console by, separated by commas, as in "
+        "`headgate.internal`. Loopback names, `serve_host` and the host of `serve_url` are known.",
+        matching(r"([\w.:\[\]-]+(\s*,\s*[\w.:\[\]-]+)*)?", "host names, separated by commas"),
+        shown="none",
+    )
+    oidc_issuer: str = setting(
+        "",
+        "The issuer whose tokens are believed, as in `https://login.example/realms/main`. It is "
+        "asked for its keys.",
+        matching(r"(https?://[^\s?#]+)?", "an http:// or https:// address"),
+        shown="nobody",
+    )
+    oidc_audience: str = setting(
+        "",
+        "What a token of `oidc_issuer` must be made for.",
+        matching(r"[!-~]{0,200}", "what its `aud` says, without blanks"),
+        shown="none",
+    )
+    oidc_role_claim: str = setting(
+        "roles",
+        "The claim of a token that `oidc_roles` is about: a text or a list of texts. Dots lead "
+        "inside, as in `realm_access.roles`.",
+        matching(r"[\w:/-]+(\.[\w:/-]+)*", "the name of a claim"),
+    )
+    oidc_roles: str = setting(
+        "",
+        "Which role a word of that claim has here, as in `data-team=operator, sre=admin`.",
+        matching(r"([^=,\0]+=[^=,\0]+(,[^=,\0]+=[^=,\0]+)*)?", "word=role, separated by commas"),
+        shown="none",
     )
     crash_at: str = setting(
         "",

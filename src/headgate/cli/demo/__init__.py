@@ -37,10 +37,25 @@ if TYPE_CHECKING:
     help="How often each consumer is killed. [12]",
 )
 @click.option(
+    "--serve/--no-serve",
+    default=None,
+    help="Go on with a lively world, and its console, until Ctrl-C. Or without a console.",
+)
+@click.option("--for", "for_", metavar="TIME", help="How long --serve goes on, as in 10m.")
+@click.option(
     "--json", "as_json", is_flag=True, help="End with one line of JSON; the rest goes to stderr."
 )
 @pass_asked
-def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: bool) -> None:
+def demo(
+    asked: Asked,
+    *,
+    folder: Path,
+    files: int | None,
+    kills: int,
+    serve: bool | None,
+    for_: str | None,
+    as_json: bool,
+) -> None:
     """See it work: three consumers, one truth.
 
     Builds a small world in FOLDER (headgate-demo): files of rain gauges, the two scripts
@@ -50,6 +65,9 @@ def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: 
 
     Should a naive script come through unharmed, all get up to as many kills again, and the
     demo says so. The naive scripts begin at nought in every run.
+
+    The console is served meanwhile, to this machine alone, and on a terminal until Ctrl-C.
+    --serve goes on: stations send, repeat, correct and break files, workers are killed.
 
     With --json one line of JSON is all that goes to stdout. It tells of this run:
 
@@ -68,9 +86,10 @@ def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: 
     seconds         how long it took
     """
     from headgate.errors import UsageError
+    from headgate.model.duration import seconds
     from headgate.runtime.loop import run
 
-    from .acts import play
+    from .acts import Showing, play
     from .stage import Stage
     from .world import World
 
@@ -87,7 +106,13 @@ def demo(asked: Asked, *, folder: Path, files: int | None, kills: int, as_json: 
         home=str(world.folder / ".headgate"), database_url="embedded", schema="headgate"
     )
     stage = Stage(err=as_json)
-    outcome = run(lambda: play(settings, world, stage, kills))
+    showing = Showing(
+        console=not as_json if serve is None else serve,
+        stays=sys.stdin.isatty() and sys.stdout.isatty() and not as_json,
+        lively=bool(serve),
+        seconds=None if for_ is None else seconds(for_, "--for"),
+    )
+    outcome = run(lambda: play(settings, world, stage, kills, showing))
     _next(stage, world, stood)
     if as_json:
         click.echo(outcome.line(time.monotonic() - began))

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from headgate.cli import show
 
+from .console import missing, served, until_interrupted
 from .headgate import Headgate
 from .ledger import Counts, Outcome, counts, environment, headgate, total
+from .lively import Lively
 from .naive import Naive
 from .post import Plan, Post
 from .stage import Race, Stage
@@ -21,7 +26,22 @@ if TYPE_CHECKING:
     from headgate.settings import Settings
 
 
-async def play(settings: Settings, world: World, stage: Stage, kills: int) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class Showing:
+    """Whether there is a console, and what comes after the acts.
+
+    It stays until Ctrl-C, or stays lively, for so many seconds if they are given.
+    """
+
+    console: bool = False
+    stays: bool = False
+    lively: bool = False
+    seconds: float | None = None
+
+
+async def play(
+    settings: Settings, world: World, stage: Stage, kills: int, showing: Showing
+) -> Outcome:
     """Play all of it; how it ended."""
     from headgate.runtime.ledger_home import connected
 
@@ -30,20 +50,74 @@ async def play(settings: Settings, world: World, stage: Stage, kills: int) -> Ou
     _introduce(stage, world, plan)
     world.forget_the_naive()
     truth = await asyncio.to_thread(world.truth, world.sent)
-    async with connected(settings.ledger()) as db:
+    async with connected(settings.ledger()) as db, _console(stage, world, db, showing) as link:
         start = await counts(db)
         naive = await _race(stage, world, plan, truth, db)
         await _misbehave(stage, world, db)
         await _explain(stage, world, plan)
         verified = await _verify(stage, world)
-        now, table = await asyncio.to_thread(world.truth, world.incoming), await total(db)
-        stage.act(5, "The sum, after all that")
-        stage.row("in the files", f"{now.total:>12,.2f} mm, by truth.py")
-        stage.row("in Headgate's table", f"{table:>12,.2f} mm")
-        same = table == now.total
-        stage.mark(same, "equal, to the last digit" if same else "NOT EQUAL")
-        seen = (await counts(db)).since(start)
-    return Outcome(seen, now.total, naive, abs(table - now.total), verified)
+        now, error = await _compare(stage, 5, world, db)
+        outcome = Outcome((await counts(db)).since(start), now.total, naive, error, verified)
+        if showing.lively:
+            error = await _go_on(stage, world, truth, db, link, showing.seconds)
+            outcome = replace(outcome, headgate_error=max(error, outcome.headgate_error))
+        elif link and showing.stays:
+            stage.say("", f"The console is at {link}", "   Ctrl-C ends it.")
+            with until_interrupted() as over:
+                await over.wait()
+    return outcome
+
+
+@asynccontextmanager
+async def _console(
+    stage: Stage, world: World, db: Database, showing: Showing
+) -> AsyncGenerator[str]:
+    """The console beside the acts; its link, empty where there is none."""
+    if not showing.console:
+        yield ""
+    elif (why := missing()) is not None:
+        stage.say("", f"   {why}")
+        yield ""
+    else:
+        async with served(world, db) as link:
+            stage.say("", "Watch it in a browser, this link signs you in:", f"   {link}")
+            yield link
+
+
+async def _compare(stage: Stage, act: int, world: World, db: Database) -> tuple[Truth, Decimal]:
+    """The files as they are against the table; what they say, and how far the table is off."""
+    now, table = await asyncio.to_thread(world.truth, world.incoming), await total(db)
+    stage.act(act, "The sum, after all that")
+    stage.row("in the files", f"{now.total:>12,.2f} mm, by truth.py")
+    stage.row("in Headgate's table", f"{table:>12,.2f} mm")
+    same = table == now.total
+    stage.mark(same, "equal, to the last digit" if same else "NOT EQUAL")
+    return now, abs(table - now.total)
+
+
+async def _go_on(
+    stage: Stage, world: World, truth: Truth, db: Database, link: str, seconds: float | None
+) -> Decimal:
+    """The stations go on sending until somebody has seen enough; how far the table is off then."""
+    stage.act(6, "The stations go on sending, and misbehave now and then")
+    stage.say(f"   the console   {link}" if link else "   without a console", "   Ctrl-C ends it.")
+    gate = Headgate(world, truth, db, environment(), Standing("Headgate"))
+    lively = Lively(world, gate)
+    async with gate.started():
+        with until_interrupted() as over:
+            sending = asyncio.create_task(lively.run())
+            waiting = asyncio.create_task(over.wait())
+            await asyncio.wait(
+                {sending, waiting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in (waiting, sending):
+                task.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
+        with suppress(asyncio.CancelledError):
+            await sending
+        await gate.until_idle()
+    stage.say(f"   {lively.notices:,} notices, {show.many(lively.kills, 'kill')} meanwhile")
+    return (await _compare(stage, 7, world, db))[1]
 
 
 def _introduce(stage: Stage, world: World, plan: Plan) -> None:

@@ -210,6 +210,15 @@ class Headgate:
             return self._process is not None and os.getpgid(pid) == self._process.pid
         return False
 
+    async def until_idle(self) -> None:
+        """Until its work and its sources are quiet: nothing was left to do for a second."""
+        async with self._patience():
+            quiet = 0
+            while quiet < 10:
+                self._check_it_lives()
+                quiet = 0 if await self.db.fetchval(PENDING) else quiet + 1
+                await asyncio.sleep(LOOK_EVERY_SECONDS)
+
     async def _until_done(self) -> None:
         async with self._patience():
             while True:

@@ -45,6 +45,7 @@ _MARK = "# The world of `headgate demo`. Remove the folder when you are done wit
 _SETTINGS = _MARK + 'home = ".headgate"\nworkers = 2\nlog_level = "warning"\n'
 _OURS = SCRIPTS.keys() | {
     SETTINGS, "rain.py", "deliveries.txt", "sent", "incoming", "lake", "naive", "up.log",
+    "serve.log",
     "__pycache__",
 }  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -74,11 +75,11 @@ class Report:
         return orjson.dumps(self.plain()).decode()
 
     @classmethod
-    def restore(cls, document: str | None) -> Report:
-        """The inverse of `document`; an empty one for None."""
-        if document is None:
+    def restore(cls, plain: Mapping[str, Any] | None) -> Report:
+        """The inverse of `plain`; an empty one for None."""
+        if plain is None:
             return cls()
-        said: dict[str, Any] = orjson.loads(document)
+        said = dict(plain)
         said["divergences"] = [Divergence(**one) for one in said["divergences"]]
         said["apart"], said["blamed"] = Counter(said["apart"]), Counter(said["blamed"])
         return cls(**said)

@@ -65,7 +65,7 @@ async def verify(
     progress: Progress = lambda done, inputs: None,
 ) -> Report:
     """Run what was frozen again, from where it was broken off; what was found."""
-    (row,) = await db.fetch(Q.list, frozen.id, 1)
+    (row,) = await db.fetch(Q.far, frozen.id)
     report = Report.restore(row["report"])
     done: int = row["done"]
     folder = Path(tempfile.mkdtemp(prefix="headgate-replay-"))

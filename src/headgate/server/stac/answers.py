@@ -31,7 +31,7 @@ def headers_of(reader: Reader, etag: str) -> dict[str, str]:
     return {
         "ETag": etag,
         "Cache-Control": kept,
-        "Vary": "Authorization",
+        "Vary": "Authorization, Cookie",
         "X-Content-Type-Options": "nosniff",
     }
 

@@ -1,26 +1,26 @@
 """Who reads, and the one snapshot that an answer is read in.
 
-Without a token, and only on this machine: what is declared public. With a token of the scope
-`read`: everything. The same rule for documents and bytes, asked anew for each.
+A viewer, or whoever sits on this machine, reads what is declared public; a steward everything. Who
+is limited to pipelines reads what those published. The same rule for documents and bytes, asked
+anew for each.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import Request
+from fastapi import Depends, Request
 
 from headgate.ledger.search import Look, look
+from headgate.model.role import Principal
+from headgate.server.access import needs
 from headgate.server.doors import Serving, ledger
-from headgate.server.tokens import vouched
+from headgate.server.names import HOST
 
 ROOT = "/stac"
-_HOST = re.compile(
-    r"[A-Za-z0-9]([A-Za-z0-9.-]{0,252}[A-Za-z0-9])?(:\d{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:\d{1,5})?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,22 +28,28 @@ class Reader:
     """One request of somebody who may read. `base` is where this API is, as they see it."""
 
     serving: Serving
-    restricted: bool
+    principal: Principal
     base: str
+
+    @property
+    def restricted(self) -> bool:
+        """Is what they read for them, and not for whoever asks after them?"""
+        return self.principal.sees_restricted or self.principal.pipelines is not None
 
     @asynccontextmanager
     async def look(self) -> AsyncGenerator[Look]:
         """The snapshot. Only so many are open at once: calls to be taken in need the ledger too."""
-        snapshot = look(self.serving.db, restricted=self.restricted)
+        by = self.principal
+        snapshot = look(self.serving.db, restricted=by.sees_restricted, pipelines=by.pipelines)
         async with self.serving.readers, ledger(), snapshot as seen:
             yield seen
 
 
-async def reader(request: Request) -> Reader:
-    """A dependency: who reads. Raises `Refusal`."""
-    serving: Serving = request.app.state.serving
-    by_token = await vouched(request, "read", here=True)
-    return Reader(serving, by_token, address(request) + ROOT)
+async def reader(
+    request: Request, by: Annotated[Principal, Depends(needs("viewer", here=True))]
+) -> Reader:
+    """A dependency: who reads."""
+    return Reader(request.app.state.serving, by, address(request) + ROOT)
 
 
 def address(request: Request) -> str:
@@ -52,7 +58,7 @@ def address(request: Request) -> str:
     if serving.url:
         return serving.url
     said = request.headers.getlist("host")
-    if len(said) == 1 and _HOST.fullmatch(said[0]):
+    if len(said) == 1 and HOST.fullmatch(said[0]):
         return f"http://{said[0]}"
     host, port = request.scope.get("server") or ("localhost", None)
     return f"http://{host}:{port}" if port else f"http://{host}"

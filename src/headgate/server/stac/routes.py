@@ -15,9 +15,9 @@ from headgate.catalog.assets import RUN_FILES, readable
 from headgate.ledger.search import Look
 from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
+from headgate.server.access import BEARER, REFUSALS
 from headgate.server.limits import read_body
 from headgate.server.problem import Refusal, documented
-from headgate.server.tokens import BEARER
 
 from . import pages
 from .answers import body, document
@@ -42,7 +42,7 @@ RunName = Annotated[str, Path(description="The run that published it, as in `12-
 
 
 def _answers(kind: str, *reasons: str, text: str = "Yes") -> dict[int | str, dict[str, Any]]:
-    known = ("token_needed", "token_scope", "ledger_unavailable", "bad_request", *reasons)
+    known = (*REFUSALS, "bad_request", *reasons)
     return {200: {"description": text, "content": {kind: {}}}, **documented(*known)}
 
 
@@ -167,8 +167,7 @@ async def items(request: Request, by: Reading, collection: CollectionId) -> Resp
     responses={
         307: {"description": "Where its bytes are"},
         **documented(
-            "token_needed", "token_scope", "ledger_unavailable", "bad_request",
-            "unknown_collection", "unknown_item", "unknown_asset",
+            *REFUSALS, "bad_request", "unknown_collection", "unknown_item", "unknown_asset",
         ),
     },
 )  # fmt: skip
