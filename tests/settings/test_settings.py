@@ -86,6 +86,7 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "trace_share": "0.1",
         "energy": "true",
         "energy_overhead": "1.5",
+        "serve": "true",
         "serve_url": "https://data.example/headgate",
         "serve_origins": "https://browser.example, http://localhost:8080",
         "pooler": "true",
