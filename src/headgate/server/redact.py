@@ -48,7 +48,6 @@ class Eyes:
         """A text about something that belongs to this pipeline."""
         return RESTRICTED if text and self.hides(pipeline) else text
 
-
     async def searched(
         self, db: Database, pipelines: Sequence[str] | None, words: str | None
     ) -> list[str] | None:
