@@ -38,8 +38,12 @@ def cost(place: Place, reps: int, n: int) -> list[Row]:
     """Everything on, as a share of everything off."""
     runs: list[tuple[float, float, Count]] = []
     with _collector() as collector:
-        for _ in range(reps):
-            off, on = _run(place, n, ""), _run(place, n, collector)
+        for n_th in range(reps):
+            # Who goes first changes: a machine that gets slower favours neither.
+            if n_th % 2:
+                on, off = _run(place, n, collector), _run(place, n, "")
+            else:
+                off, on = _run(place, n, ""), _run(place, n, collector)
             lost, double = off.count.lost + on.count.lost, off.count.double + on.count.double
             runs.append((on.seconds, off.seconds, Count(lost, double)))
     return [row("telemetry", HOW, n, runs)]

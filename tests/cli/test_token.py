@@ -29,3 +29,26 @@ def test_a_role_that_is_not_there_is_named(headgate: Headgate) -> None:
     said = headgate("token", "create", "x", "--role", "root")
     assert said.code == 2
     assert "scraper, viewer, operator" in said.err
+
+
+def test_a_token_may_be_limited_to_pipelines(headgate: Headgate) -> None:
+    """The list says which; sessions are listed when they are asked for."""
+    assert headgate("db", "migrate").code == 0
+    create = ("token", "create", "shift", "--role", "operator", "--pipeline", "rain")
+    made = headgate(*create, "--pipeline", "snow", "--json").json
+    assert (made["role"], made["pipelines"]) == ("operator", ["rain", "snow"])
+    assert "rain, snow" in headgate("token", "list", "--sessions").out
+
+
+def test_the_link_to_the_console_holds_a_ticket(headgate: Headgate) -> None:
+    """It leads where the server is reached, and is not listed among the tokens."""
+    assert headgate("db", "migrate").code == 0
+    said = headgate("console", "--role", "viewer")
+    assert said.out.startswith("http://127.0.0.1:8420/login?ticket=hg_")
+    assert "viewer" in said.err
+    assert headgate("token", "list", "--sessions", "--json").json["tokens"] == []
+    assert headgate("console", "--role", "root").code == 2
+    told = headgate("console", "--json", HEADGATE_SERVE_URL="https://headgate.example").json
+    assert told["url"].startswith("https://headgate.example/login?ticket=hg_")
+    nowhere = headgate("console", HEADGATE_SERVE_PORT="0")
+    assert (nowhere.code, "HEADGATE_SERVE_URL" in nowhere.err) == (2, True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 from fastapi import FastAPI
+from tests.console.visit import hidden, visitor
 from tests.server.doors import Answer, app_of, ask
 from tests.world import World, change, until
 
@@ -400,6 +402,24 @@ async def test_the_console_and_the_api_do_the_same(world: World) -> None:
     with pytest.raises(Refusal) as refusal:
         await act(serving, STEWARD, "sudo", {}, because=WHY)
     assert refusal.value.reason == "not_found"
+
+
+async def test_a_form_that_is_sent_twice_is_done_once(world: World) -> None:
+    """Both say that it was done; from a page that is opened anew it is asked for anew."""
+    p = await published(world, "one", "two")
+    app = await app_of(world.db, p)
+    steward = await visitor(app, world.db, "steward")
+    heard: list[list[str]] = []
+    for _ in range(2):
+        page = await steward.page("/replays")
+        said = {"csrf": hidden(page, "csrf"), "key": hidden(page, "key"), "because": WHY}
+        for _ in range(2):
+            answer = await steward.post("/console/actions/reset", {**said, "entry": "2"})
+            cookie = answer.headers["set-cookie"].split("headgate_said=")[1].partition(";")[0]
+            heard.append(json.loads(base64.urlsafe_b64decode(cookie.strip('"'))))
+    assert heard[0] == heard[1]
+    assert [tone for _, tone, _ in heard] == ["good", "good", "bad", "bad"]
+    assert await world.count("headgate.action") == 1
 
 
 async def test_an_admin_makes_and_ends_tokens(world: World) -> None:

@@ -113,7 +113,9 @@ def test_a_verb_that_is_not_there_is_told_to_who_may_look(house: House) -> None:
             continue  # HEAD and OPTIONS are answered there; and what is open says 405 to all
         for verb in set(VERBS) - verbs:
             assert house.ask(verb.upper(), filled(path)).status == 401, (verb, path)
-            assert house.ask(verb.upper(), filled(path), admin).status == 405, (verb, path)
+            # Another address may have the verb, and read this one's last word as a number.
+            known = house.ask(verb.upper(), filled(path), admin)
+            assert known.status in (400, 405), (verb, path)
 
 
 def test_this_machine_may_look_at_nothing_more(house: House) -> None:

@@ -12,7 +12,7 @@ import orjson
 
 from headgate.errors import EffectRefused
 from headgate.model.crash import reached
-from headgate.model.energy import Used
+from headgate.model.energy import Charge
 from headgate.model.entry import Point, Status
 from headgate.model.facts import Item
 from headgate.model.identity import EffectKey
@@ -51,12 +51,6 @@ def _counted(*counts: tuple[str, int]) -> bytes:
     return kept_json({"rows": dict(counts)})
 
 
-@lru_cache(1024)
-def _metered(energy: Used, *counts: tuple[str, int]) -> bytes:
-    """The same, and what it took."""
-    return kept_json({**({"rows": dict(counts)} if counts else {}), "energy": list(energy)})
-
-
 def database_now(claim: Claim, began: float) -> datetime:
     """The database's clock, as far as we know it: its time at the claim, and what passed since."""
     return claim.claimed_at + timedelta(seconds=monotonic() - began)
@@ -87,7 +81,7 @@ class Attempt:
     publication: Publication | None = None
     preview: str | None = None
     cpu_seconds = 0.0  # what its handlers took, where they had a thread for themselves
-    energy: Used | None = None  # what the whole run took, where that is asked for
+    energy: Charge | None = None  # what the whole run took, where that is asked for
     steps = "claimed:0"
     staged = False
     ended = False  # durably; an outage later in its batch does not end it again
@@ -222,13 +216,10 @@ class Attempt:
         if end is _FINALIZED and (p := self.publication) is not None:
             shown = published(p.content, p.effect, p.artifacts, p.removed)
         if self.energy is not None and not fenced:
-            alone = facts is None or facts == {"rows": self.counts}
-            counts = self.counts.items() if self.counts else ()
-            doc = (
-                _metered(self.energy, *counts)
-                if alone
-                else kept_json({**(facts or {}), "energy": list(self.energy)})
-            )
+            if facts is None or facts == {"rows": self.counts}:
+                doc = self.energy.document(self.counts)
+            else:
+                doc = kept_json({**facts, "energy": list(self.energy.used)})
         elif self.counts and facts is not None and facts == {"rows": self.counts}:
             doc = _counted(*self.counts.items())
         elif facts:

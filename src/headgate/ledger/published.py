@@ -11,7 +11,7 @@ from headgate.errors import UsageError
 from headgate.model import delta
 from headgate.model.facts import Facts, Version
 from headgate.model.mask import mask_uri
-from headgate.pg import Database, queries
+from headgate.pg import Database, Link, queries
 
 from . import facts, history, revert
 
@@ -105,7 +105,7 @@ async def find(db: Database, which: str) -> int | None:
     return await db.fetchval(Q.head_of, history.uris(which))
 
 
-async def versions(db: Database, entry: int, limit: int) -> list[Facts]:
+async def versions(db: Database | Link, entry: int, limit: int) -> list[Facts]:
     """All versions of the uri that a publication is of, the newest first."""
     entries = [r["entry"] for r in await db.fetch(Q.versions, entry, limit)]
     return (await facts.of_publications(db, entries))[::-1]

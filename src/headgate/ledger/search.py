@@ -18,7 +18,7 @@ from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
 from headgate.pg import Database, Link, Record, queries
 
-from . import facts, publication
+from . import facts, published
 
 Q = queries.load(__file__)
 
@@ -148,9 +148,9 @@ class Look:
         told = [] if row is None else await self.facts([row["entry"]])
         return (told[0], row["successor"]) if row and told else None
 
-    async def versions(self, entry: int, most: int) -> list[int]:
-        """The publications that a uri had and has, the newest first, from one that may be seen."""
-        return [r["entry"] for r in await self._link.fetch(publication.Q.versions, entry, most)]
+    async def versions(self, entry: int, most: int) -> list[Facts]:
+        """What a uri had and has, the newest first, from a publication that may be seen."""
+        return await published.versions(self._link, entry, most)
 
     async def publication(self, entry: int) -> Facts | None:
         """What an entry published, if this reader may see it."""

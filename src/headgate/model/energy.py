@@ -9,9 +9,11 @@ the network, the database's own processors and the making of machines are not in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from .kept import kept_json
 
 JOULES_PER_KWH = 3_600_000.0
 
@@ -49,3 +51,22 @@ class Used(NamedTuple):
     @property
     def grams(self) -> float:
         return self.joules / JOULES_PER_KWH * self.grid_grams
+
+
+class Charge:
+    """What each of several runs took that are charged the same: put into words once."""
+
+    __slots__ = ("_documents", "used")
+
+    def __init__(self, used: Used) -> None:
+        self.used = used
+        self._documents: dict[tuple[tuple[str, int], ...], bytes] = {}
+
+    def document(self, rows: Mapping[str, int] | None) -> bytes:
+        """The document of a journal line that says this, and how many rows were made."""
+        counts = tuple(rows.items()) if rows else ()
+        said = self._documents.get(counts)
+        if said is None:
+            told = {"rows": dict(counts)} if counts else {}
+            said = self._documents[counts] = kept_json({**told, "energy": list(self.used)})
+        return said

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, Any, Literal, get_type_hints
 
@@ -75,9 +76,14 @@ class Envelope(
         `trace` is where it was noticed, for one that came without; `queue` which source told it.
         """
         said = _documented(self)
-        if trace is not None or queue is not None:
-            said = _amended(said, trace, queue)
-        return _encode(_Document(*said))
+        if queue is not None:
+            said = [*said]
+            said[_METADATA] = {QUEUE: queue, **self.metadata}
+        written = _encode(_Document(*said))
+        if trace is None or self.trace is not None:
+            return written
+        # An object's members have no order: one more is added at its end.
+        return written[:-1] + _last_member(trace)
 
     @classmethod
     def restore(
@@ -134,18 +140,14 @@ _AS_THEY_ARE = (datetime, bytes, bytearray)
 _Whole = _like_envelope("Envelope", frozenset())
 _Document = _like_envelope("Document", COLUMNS)
 _documented = attrgetter(*_Document.__struct_fields__)
-_TRACE, _METADATA = (_Document.__struct_fields__.index(name) for name in ("trace", "metadata"))
+_METADATA = _Document.__struct_fields__.index("metadata")
 # Under this name the metadata say which source told it, where a pipeline has several.
 QUEUE = "queue"
 
 
-def _amended(said: tuple[Any, ...], trace: str | None, queue: str | None) -> list[Any]:
-    amended = list(said)
-    if trace is not None and amended[_TRACE] is None:
-        amended[_TRACE] = trace
-    if queue is not None:
-        amended[_METADATA] = {QUEUE: queue, **amended[_METADATA]}
-    return amended
+@lru_cache(8)
+def _last_member(trace: str) -> bytes:
+    return b',"trace":%b}' % _encode(trace)
 
 
 _encode = msgspec.json.Encoder().encode

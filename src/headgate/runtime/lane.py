@@ -189,9 +189,6 @@ class Lane:
             self._marker.end(self._here)
             pace = (time.perf_counter() - began) / len(part)
             busy = (time.thread_time() - busy) / len(part)
-            if self._meter is not None:
-                for attempt in done:
-                    attempt.cpu_seconds = busy
             self._hand_over(done)
             self.crew.learn(pace, weight=0.5)
             at, size = at + size, QUICK_SLICE

@@ -1,8 +1,8 @@
 """The meter: a worker's processor time, shared out to the runs it was spent on.
 
-A handler that has a thread for itself is charged what its thread took; what ran together (a slice
-of quick handlers, async handlers, the claim, the commit before) is shared by the entries of a
-batch. What an idle worker takes is nobody's.
+A handler that has a thread for itself is charged what its thread took; what ran together (quick
+handlers, async handlers, the claim, the commit before) is shared by the entries of a batch. What an
+idle worker takes is nobody's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 
 from headgate.ledger.attempt import Attempt
-from headgate.model.energy import Assumed, Used
+from headgate.model.energy import Assumed, Charge, Used
 from headgate.model.signal import CARBON, CPU_SECONDS, ENERGY, emit
 
 from .tuning import Tuning
@@ -47,13 +47,13 @@ class Meter:
         taken, self._last = now - self._last, now
         handling = sum(map(_CPU, batch))
         rest = max(0.0, taken - handling) / len(batch)
-        known: dict[float, Used] = {}  # most of a batch took the same
+        known: dict[float, Charge] = {}  # most of a batch took the same
         for attempt in batch:
-            used = known.get(attempt.cpu_seconds)
-            if used is None:
+            charge = known.get(attempt.cpu_seconds)
+            if charge is None:
                 cpu = round(attempt.cpu_seconds + rest, DIGITS)
-                used = known[attempt.cpu_seconds] = Used.of(cpu, self._assumed)
-            attempt.energy = used
+                charge = known[attempt.cpu_seconds] = Charge(Used.of(cpu, self._assumed))
+            attempt.energy = charge
         used = Used.of(handling + rest * len(batch), self._assumed)
         emit(CPU_SECONDS, used.cpu_seconds, pipeline=pipeline)
         emit(ENERGY, used.joules, pipeline=pipeline)

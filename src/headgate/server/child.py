@@ -64,7 +64,10 @@ class ServingChild(Child):
                         "serving to other machines without TLS: what is sent can be read on the"
                         " way. Put a proxy that does TLS in front, or bind 127.0.0.1"
                     )
-                await serve(make_app(serving), listening, self.stopping)
+                try:
+                    await serve(make_app(serving), listening, self.stopping)
+                finally:
+                    await serving.close()
         finally:
             listening.close()
             deaf()

@@ -101,6 +101,13 @@ class Serving:
             self._stores[uri] = open_store(uri, self.local)
         return self._stores[uri]
 
+    async def close(self) -> None:
+        """Break off what goes on in the background; it is gone on with when it is asked for."""
+        tasks = list(self.verifying.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
     def hook(self, pipeline: str) -> tuple[Door, Webhook]:
         """The webhook of a pipeline."""
         door = self.hooks.get(pipeline)

@@ -5,6 +5,9 @@ has a place and takes what is behind it: from what is kept, and when they are fu
 the ledger. Nobody is pushed: a slow reader holds one piece and their place, nothing piles up for
 them, and nobody waits for them. Whoever is cut off goes on from the last id they saw.
 
+Who reads must not slow down who writes. All streams of a process together read and tell only so
+much in a second. When more changes end than that, readers fall behind, and catch up later.
+
 While the ledger is away, streams stay open, say so in a comment, and go on when it is back.
 """
 
@@ -14,7 +17,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -34,6 +37,9 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Vary": "Auth
 # One piece: it is what a reader who does not read holds of our memory.
 PIECE = 100
 KEPT_PIECES = 50
+# What all streams together may take of this machine.
+CHANGES_PER_SECOND = 1_000.0
+BYTES_PER_SECOND = 16_000_000.0
 # Connections are for calls that bring something, too.
 STREAMS_MOST = 500
 POLL_SECONDS, BUSY_SECONDS, AWAY_SECONDS = 0.25, 0.02, 5.0
@@ -50,6 +56,10 @@ class Wanted:
     pipelines: frozenset[str] | None = None
     outcomes: frozenset[Outcome] | None = None
     uri: str | None = None
+
+    def asks_like(self, other: Wanted) -> bool:
+        """Do both ask for the same changes, however much of them they may see?"""
+        return replace(self, sees_restricted=other.sees_restricted) == other
 
     def takes(self, change: Change) -> bool:
         """Is it one of these?"""
@@ -101,6 +111,10 @@ class Feed:
     def __init__(self, serving: Serving) -> None:
         self._serving = serving
         self._pieces: deque[Piece] = deque(maxlen=KEPT_PIECES)
+        # What readers further behind read lately; others are behind, too.
+        self._older: deque[tuple[Wanted, Piece]] = deque(maxlen=KEPT_PIECES)
+        self._told_bytes = 0
+        self._paid_until = 0.0
         self._end: Cursor | None = None
         self._looking: asyncio.Task[None] | None = None
         self._moved = asyncio.Event()
@@ -135,11 +149,14 @@ class Feed:
                             await moved.wait()
                     yield place, b""
                     continue
-                piece = self._piece(place)
+                piece = self._piece(place) or self._older_piece(place, wanted)
                 if piece is None:
                     piece = await self._catch_up(place, end, wanted)
-                told = piece.told(place, wanted, form) if piece is not None else b""
-                place = place if piece is None else piece.upto
+                if piece is None:
+                    yield place, b""
+                    continue
+                told, place = piece.told(place, wanted, form), piece.upto
+                self._told_bytes += len(told)
                 yield place, told
 
     def lately(self, place: Cursor | None, most: int) -> tuple[list[Change], Cursor | None]:
@@ -159,6 +176,20 @@ class Feed:
                 return piece
         return None
 
+    def _older_piece(self, place: Cursor, wanted: Wanted) -> Piece | None:
+        for alike, piece in reversed(self._older):
+            if piece.after <= place < piece.upto and alike.asks_like(wanted):
+                return piece
+        return None
+
+    def _owes(self, changes: int) -> float:
+        """How long to wait, so that all streams together stay within what they may take."""
+        now = asyncio.get_running_loop().time()
+        told, self._told_bytes = self._told_bytes, 0
+        cost = changes / CHANGES_PER_SECOND + told / BYTES_PER_SECOND
+        self._paid_until = max(self._paid_until, now) + cost
+        return self._paid_until - now
+
     async def _catch_up(self, place: Cursor, end: Cursor, wanted: Wanted) -> Piece | None:
         """The next piece from the ledger, for a reader who is further behind."""
         serving = self._serving
@@ -177,7 +208,10 @@ class Feed:
             return None
         # With nothing more behind it, it has seen all that there was before it looked.
         upto = page.cursor if page.more else max(page.cursor, end)
-        return Piece(place, upto, page.changes)
+        piece = Piece(place, upto, page.changes)
+        self._older.append((wanted, piece))
+        await asyncio.sleep(self._owes(len(page.changes)))
+        return piece
 
     @contextmanager
     def reading(self) -> Generator[None]:
@@ -193,6 +227,7 @@ class Feed:
                 self._looking.cancel()
                 self._looking, self._end = None, None
                 self._pieces.clear()
+                self._older.clear()
 
     async def _look(self) -> None:
         """Find what is new, for as long as somebody follows."""
@@ -220,7 +255,7 @@ class Feed:
             self._pieces.append(Piece(self._end, page.cursor, page.changes))
             self._end = page.cursor
             self._wake()
-        return BUSY_SECONDS if page.more else POLL_SECONDS
+        return max(self._owes(len(page.changes)), BUSY_SECONDS if page.more else POLL_SECONDS)
 
     def _say(self, away: str) -> None:
         if away != self.away:

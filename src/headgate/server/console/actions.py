@@ -1,11 +1,12 @@
 """What the forms of the console do: the same actions as the API's, then back to a page.
 
 A form is plain text: each field is what the action takes, by its name. Whoever presses twice is
-told that it was done: the second time nothing fits any more.
+told the same twice, and it is done once: the page has a key for what its forms ask.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, quote
@@ -20,18 +21,17 @@ from headgate.server.doors import Serving
 from headgate.server.guard import FORM_BYTES
 from headgate.server.limits import read_body
 from headgate.server.problem import Refusal
-from headgate.server.session import path_of
 
 from . import flash
 from .asked import moment
-from .page import asker, pages, with_query
+from .page import asker, pages, path_of, with_query
 from .words import many
 
 router = pages("operator")
 
 Fields = Mapping[str, list[str]]
 # Fields that are about the form, not about the action.
-_OURS = frozenset({cookie.FIELD, "next", "because", "dry_run"})
+_OURS = frozenset({cookie.FIELD, "key", "next", "because", "dry_run"})
 _MANY = frozenset({"entries", "accept"})
 _TIMES = frozenset({"start", "end", "since"})
 
@@ -48,7 +48,8 @@ async def do(request: Request, name: str) -> Response:
         given = _given(fields)
         if _one(fields, "dry_run"):
             return _shown(name, fields, await preview(serving, by, name, given))
-        done = await act(serving, by, name, given, because=_one(fields, "because"))
+        why, key = _one(fields, "because"), _key(name, fields)
+        done = await act(serving, by, name, given, because=why, request_key=key)
     except (Refusal, UsageError) as refusal:
         return _refused(back, refusal)
     said, where = _SAID[name](done.answer)
@@ -71,6 +72,14 @@ def _given(fields: Fields) -> dict[str, Any]:
         else:
             given[name] = said[0]
     return given
+
+
+def _key(name: str, fields: Fields) -> str | None:
+    """One for each thing that can be asked on a page."""
+    if not (key := _one(fields, "key")):
+        return None
+    said = repr((key, name, sorted((n, v) for n, v in fields.items() if n != cookie.FIELD)))
+    return hashlib.sha256(said.encode(errors="replace")).hexdigest()
 
 
 def _one(fields: Fields, name: str) -> str:

@@ -61,14 +61,14 @@ async def changes(
             serving.db,
             _cursor(before),
             MANY,
-            pipelines=_of(by, known, pipeline),
+            pipelines=await by.eyes.searched(serving.db, _of(by, known, pipeline), uri or None),
             outcome=_outcome(outcome),
             uri_prefix=uri or None,
             newest_first=True,
         )
     asked = {"pipeline": pipeline, "outcome": outcome, "uri": uri}
     view = View(
-        lines=[line for c in page.changes if (line := _line(by, c, uri)) is not None],
+        lines=[_line(by, c) for c in page.changes],
         pipelines=known,
         outcomes=OUTCOMES,
         **asked,
@@ -96,9 +96,7 @@ def _outcome(text: str) -> list[Outcome] | None:
     return [o for o in OUTCOMES if o == text] or None
 
 
-def _line(by: Sight, c: Change, prefix: str) -> Line | None:
-    if prefix and by.hides(c.pipeline):
-        return None  # what is found by its name is known by its name
+def _line(by: Sight, c: Change) -> Line:
     where = "changes" if c.outcome == "finalized" else "entries"
     return Line(
         c, by.uri(c.pipeline, c.source_uri), by.text(c.pipeline, c.error), f"/{where}/{c.entry}"

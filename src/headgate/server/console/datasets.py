@@ -110,7 +110,7 @@ async def item(request: Request, name: str, item: str) -> Response:
         parts = await seen.parts(name, item)
         if not parts:
             raise Refusal("unknown_item", f"dataset {name!r} has no item {item!r}", hint=_HINT)
-        versions = [await _versions(seen, part) for part in parts]
+        versions = [await seen.versions(part.entry, VERSIONS) for part in parts]
     told = Item(item, "", parts[0], _starts(parts[0]), len(parts))
     return render(
         request,
@@ -157,13 +157,6 @@ async def _items(seen: Look, name: str, after: Place | None, most: int) -> list[
         for f in found
         if f.entries[0] in facts
     ]
-
-
-async def _versions(seen: Look, head: Facts) -> list[Facts]:
-    """Newest first. They are the same uri's, so whoever sees the head sees them."""
-    entries = await seen.versions(head.entry, VERSIONS)
-    told = {f.entry: f for f in await seen.facts(entries)}
-    return [told[entry] for entry in entries if entry in told]
 
 
 def _starts(facts: Facts) -> datetime | None:

@@ -88,7 +88,7 @@ async def find(request: Request, q: str = "") -> Response:
         except UsageError as error:
             refusal = f"{error}: {error.hint}"
     # What is found by its name is known by its name.
-    named = not q.strip().isalnum()
+    named = not q.strip().replace("/", "").isdecimal()
     found = [f for f in found if by.by.sees(f.pipeline) and not (named and by.hides(f.pipeline))]
     if len(found) == 1:
         return RedirectResponse(f"/entries/{found[0].entry}", 303)

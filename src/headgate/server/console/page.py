@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -64,6 +65,7 @@ class Page:
     flash: flash.Flash | None
     live: bool  # is it worth fetching again when something changes?
     csrf: str
+    key: str  # a form that is sent twice from this page is done once
     by: Principal | None  # who is asking
 
     def may(self, role: Role) -> bool:
@@ -94,6 +96,7 @@ def render(
         flash=said,
         live=live,
         csrf=cookie.form_token(request),
+        key=secrets.token_urlsafe(9),
         by=by,
     )
     text = environment().get_template(template).render(page=page, now=page.made_at, **view)
