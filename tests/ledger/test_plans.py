@@ -38,7 +38,7 @@ READ = """
 """
 
 
-async def _rows_read(link: Link, sql: str, *args: object) -> dict[str, int]:
+async def rows_read(link: Link, sql: str, *args: object) -> dict[str, int]:
     """How many rows of each table a statement reads."""
     before = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
     await link.fetch(sql, *args)
@@ -54,12 +54,12 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
     async with world.db.connection() as link:
         await link.execute("BEGIN")
         await link.execute(FILL)
-        claimed = await _rows_read(
+        claimed = await rows_read(
             link, "SELECT * FROM headgate.claim(1::smallint, 1, 100, 0, false)"
         )
         keys = [b"%032d" % n for n in range(100)]
         texts = [f"file:///new/{n}" for n in range(100)]
-        received = await _rows_read(
+        received = await rows_read(
             link,
             "SELECT * FROM headgate.receive(1::smallint, 's', 100, $1::bytea[], $2::text[],"
             " array_fill(now(), ARRAY[100]), array_fill(now(), ARRAY[100]),"
@@ -70,13 +70,13 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
             texts,
         )
         ids = list(range(FINISHED + 1, FINISHED + 101))
-        left = await _rows_read(
+        left = await rows_read(
             link,
             "SELECT * FROM headgate.leave(1::smallint, 1, $1::bigint[], $2::int[])",
             ids,
             [1] * 100,
         )
-        published = await _rows_read(
+        published = await rows_read(
             link,
             "SELECT headgate.publish(1::smallint, 1, $1::bigint[], $2::text[],"
             " array_fill(2, ARRAY[100]), $3::bigint[], array_fill(false, ARRAY[100]),"
@@ -107,8 +107,8 @@ async def test_an_outage_that_thousands_wait_for_does_not_slow_the_claims(world:
             f" WHERE id <= {FINISHED + 20_000}"
         )
         claim = "SELECT * FROM headgate.claim(1::smallint, 1, 100, 0, false)"
-        first = await _rows_read(link, claim)
-        second = await _rows_read(link, claim)
+        first = await rows_read(link, claim)
+        second = await rows_read(link, claim)
         probing = await link.fetchval(
             "SELECT count(*) FROM headgate.work WHERE upstream = 7 AND worker IS NOT NULL"
         )
@@ -128,7 +128,7 @@ async def test_a_page_of_the_catalog_reads_its_own_items_only(world: World):
             " FROM generate_series(1, 20000) AS n"
         )
         ids = [f"a-name-as-files-have-it-{n}" for n in range(1, 101)]
-        read = await _rows_read(link, projection.Q.heads, ["soil"] * 100, ids, [1])
+        read = await rows_read(link, projection.Q.heads, ["soil"] * 100, ids, [1])
         await link.execute("ROLLBACK")
     assert read["item"] == 100, read
 
