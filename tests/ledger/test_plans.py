@@ -6,10 +6,11 @@ from collections.abc import Awaitable, Callable
 
 from tests.world import World
 
-from headgate.ledger import projection
+from headgate.ledger import flow, projection, slo
 from headgate.ledger.changes import Cursor, changes
 from headgate.ledger.entries import entries
 from headgate.ledger.published import publications
+from headgate.model.flow import BOUNDS
 from headgate.pg import Link
 
 FINISHED = 200_000
@@ -193,3 +194,38 @@ async def test_a_page_of_a_list_reads_about_as_much_as_it_shows(world: World):
             read = {t: rows - before.get(t, 0) for t, rows in after.items()}
             assert sum(read.values()) < 25_000, f"{name} reads {read}"
         await link.execute("ROLLBACK")
+
+
+async def test_figures_do_not_read_the_past_nor_the_queue(world: World):
+    """How much came, what became of it, what is to do: told as quickly on any ledger.
+
+    Nothing is analysed here either.
+    """
+    async with world.db.connection() as link:
+        await link.execute("BEGIN")
+        await link.execute(FILL)
+        await link.execute(
+            "INSERT INTO headgate.store (uri) VALUES ('file:///lake');"
+            "INSERT INTO headgate.pipeline (name, store) SELECT 'p', id FROM headgate.store;"
+            "INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)"
+            f" SELECT n, n, 1, now(), sha256(''), 1 FROM generate_series(1, {FINISHED}) AS n;"
+            f"INSERT INTO headgate.tally VALUES (1, 's', 0, {FINISHED + WAITING},"
+            f" {FINISHED + WAITING}, 0, 0)"
+        )
+        while await link.fetchval(flow.Q.roll_up, 100_000, flow.SAMPLES, BOUNDS):
+            pass
+        totals = await flow.totals(link)
+        queue = (await flow.queued(link, {1: WAITING}))[1]
+        assert (totals[1].finalized, queue.ready) == (FINISHED, WAITING)
+        windows = (30 * 86_400, ["1h"], [3600])
+        read = {
+            "totals": await _rows_read(link, flow.Q.totals),
+            "queues": await _rows_read(link, flow.Q.queues, 1000),
+            "waiting": await _rows_read(link, flow.Q.waiting, 1),
+            "rates": await _rows_read(link, flow.Q.rates),
+            "service levels": await _rows_read(link, slo.Q.windows, *windows),
+            "latencies": await _rows_read(link, slo.Q.latencies, *windows),
+        }
+        await link.execute("ROLLBACK")
+    for name, rows in read.items():
+        assert sum(rows.values()) < 2_000, f"{name} reads {rows}"
