@@ -3,8 +3,8 @@
 The common job runs at full speed without them and with them, in turn, until it ran with them for a
 minute; each time in an empty database. The server and all readers are on this machine too, and take
 their share of its cores. Then changes come at a steady pace, and each reader's delay is from the
-commit to the bytes in its hands. Every reader checks that it sees the feed in order, and nothing
-twice.
+commit to the bytes in its hands. One reader in twenty checks that it sees the feed in order, and
+nothing twice; the others count.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ READERS = 200
 SECONDS = 60.0
 START_SECONDS = 60.0
 STEADY_SECONDS = 20.0
-DELAY_EVERY = 10
+# To look at each event costs a client more than it costs the server to tell it.
+CAREFUL_EVERY = 20
 
 
 class _Nowhere:
@@ -69,7 +70,7 @@ class Seen:
     delays: list[float] = field(default_factory=list[float])
 
 
-async def _read(port: int, token: str, seen: Seen) -> None:
+async def _read(port: int, token: str, seen: Seen, *, careful: bool) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 20)
     head = f"GET /v1/changes/stream HTTP/1.0\r\nAuthorization: Bearer {token}\r\n\r\n"
     writer.write(head.encode())
@@ -77,15 +78,16 @@ async def _read(port: int, token: str, seen: Seen) -> None:
     rest = b""
     while data := await reader.read(1 << 20):
         whole, _, rest = (rest + data).rpartition(b"\n\n")
-        told = _EVENT.findall(whole)
-        for id in told:
-            place = Cursor.parse(id.decode())
-            if place <= seen.last:
-                raise Failed(f"{place} was told after {seen.last}")
-            seen.last = place
-        if told and not seen.changes % DELAY_EVERY:
-            seen.delays.append(time() - _moment(whole))
-        seen.changes += len(told)
+        told = whole.count(b"\nevent: change\n")
+        if careful:
+            for id in _EVENT.findall(whole):
+                place = Cursor.parse(id.decode())
+                if place <= seen.last:
+                    raise Failed(f"{place} was told after {seen.last}")
+                seen.last = place
+            if told:
+                seen.delays.append(time() - _moment(whole))
+        seen.changes += told
 
 
 _EVENT = re.compile(rb"^id: (\S+)\nevent: change$", re.MULTILINE)
@@ -101,7 +103,10 @@ def _moment(events: bytes) -> float:
 
 async def _follow(port: int, token: str, many: int, over: Any, expected: Any, out: Any) -> None:
     seen = [Seen() for _ in range(many)]
-    following = [asyncio.create_task(_read(port, token, one)) for one in seen]
+    following = [
+        asyncio.create_task(_read(port, token, one, careful=n % CAREFUL_EVERY == 0))
+        for n, one in enumerate(seen)
+    ]
     await asyncio.sleep(1)
     out.put("reading")
     patience = None
