@@ -84,6 +84,24 @@ def test_an_entry_is_discarded_taken_back_and_released(eyes: Eyes) -> None:
     assert page.evaluate("window.stolen") is None
 
 
+LOOKED_AT = {
+    "changes": "/changes",
+    "change": "SELECT '/changes/' || max(entry) FROM headgate.publication WHERE version = 2",
+    "entry": "SELECT '/entries/' || max(entry) FROM headgate.entry_state WHERE status = 'waiting'",
+    "quarantine": "/quarantine",
+    "case": "SELECT '/quarantine/' || min(entry) FROM headgate.quarantine",
+    "redrive-new": "/redrives/new",
+    "replays": "/replays",
+}
+
+
+@pytest.mark.parametrize("name", LOOKED_AT)
+def test_a_page_is_fit_for_everybody(eyes: Eyes, name: str) -> None:
+    """On a phone and a desk, in the light and in the dark: WCAG 2.1 AA, nothing cut off."""
+    path = LOOKED_AT[name]
+    eyes.inspect(eyes.runtime.sql(path)[0][0] if path.startswith("SELECT") else path, name)
+
+
 def test_without_a_reason_nothing_is_done(eyes: Eyes) -> None:
     """The browser asks for it; a form that was tampered with is told so, and changes nothing."""
     entry = broken(eyes.runtime, "unreasoned.csv")

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from tests.world import World
 
-from headgate.ledger import projection
+from headgate.ledger import flow, projection, slo
+from headgate.ledger.changes import Cursor, changes
+from headgate.ledger.entries import entries
+from headgate.ledger.published import publications
+from headgate.model.flow import BOUNDS
 from headgate.pg import Link
 
 FINISHED = 200_000
@@ -33,7 +39,7 @@ READ = """
 """
 
 
-async def _rows_read(link: Link, sql: str, *args: object) -> dict[str, int]:
+async def rows_read(link: Link, sql: str, *args: object) -> dict[str, int]:
     """How many rows of each table a statement reads."""
     before = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
     await link.fetch(sql, *args)
@@ -49,12 +55,12 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
     async with world.db.connection() as link:
         await link.execute("BEGIN")
         await link.execute(FILL)
-        claimed = await _rows_read(
+        claimed = await rows_read(
             link, "SELECT * FROM headgate.claim(1::smallint, 1, 100, 0, false)"
         )
         keys = [b"%032d" % n for n in range(100)]
         texts = [f"file:///new/{n}" for n in range(100)]
-        received = await _rows_read(
+        received = await rows_read(
             link,
             "SELECT * FROM headgate.receive(1::smallint, 's', 100, $1::bytea[], $2::text[],"
             " array_fill(now(), ARRAY[100]), array_fill(now(), ARRAY[100]),"
@@ -65,13 +71,13 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
             texts,
         )
         ids = list(range(FINISHED + 1, FINISHED + 101))
-        left = await _rows_read(
+        left = await rows_read(
             link,
             "SELECT * FROM headgate.leave(1::smallint, 1, $1::bigint[], $2::int[])",
             ids,
             [1] * 100,
         )
-        published = await _rows_read(
+        published = await rows_read(
             link,
             "SELECT headgate.publish(1::smallint, 1, $1::bigint[], $2::text[],"
             " array_fill(2, ARRAY[100]), $3::bigint[], array_fill(false, ARRAY[100]),"
@@ -102,8 +108,8 @@ async def test_an_outage_that_thousands_wait_for_does_not_slow_the_claims(world:
             f" WHERE id <= {FINISHED + 20_000}"
         )
         claim = "SELECT * FROM headgate.claim(1::smallint, 1, 100, 0, false)"
-        first = await _rows_read(link, claim)
-        second = await _rows_read(link, claim)
+        first = await rows_read(link, claim)
+        second = await rows_read(link, claim)
         probing = await link.fetchval(
             "SELECT count(*) FROM headgate.work WHERE upstream = 7 AND worker IS NOT NULL"
         )
@@ -123,6 +129,103 @@ async def test_a_page_of_the_catalog_reads_its_own_items_only(world: World):
             " FROM generate_series(1, 20000) AS n"
         )
         ids = [f"a-name-as-files-have-it-{n}" for n in range(1, 101)]
-        read = await _rows_read(link, projection.Q.heads, ["soil"] * 100, ids, [1])
+        read = await rows_read(link, projection.Q.heads, ["soil"] * 100, ids, [1])
         await link.execute("ROLLBACK")
     assert read["item"] == 100, read
+
+
+MANY = 60_000
+# Commits of a hundred lines; one commit in a hundred is of another pipeline, one entry in a
+# thousand waits and one is set aside.
+PAST = f"""
+    INSERT INTO headgate.pipeline (name, store) VALUES ('p', 1), ('rare', 1);
+    INSERT INTO headgate.entry
+        (pipeline, key, uri, event_time, received_at, fingerprint, removed, envelope)
+    SELECT CASE WHEN n / 100 % 100 = 50 THEN 2 ELSE 1 END, sha256(n::text::bytea),
+           'file:///in/' || n, now(), now(), n, false, '{{}}'
+    FROM generate_series(1, {MANY}) AS n;
+    INSERT INTO headgate.publication (entry, pipeline, version, deployment, content, effect, uri)
+    SELECT id, pipeline, 1, 1, key, key, uri FROM headgate.entry WHERE id % 1000 NOT IN (1, 2);
+    INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, at, steps, hash)
+    SELECT id / 100 + 1, id % 100 + 1, id, 1,
+           CASE id % 1000 WHEN 1 THEN 'quarantined' WHEN 2 THEN 'waiting' ELSE 'finalized' END
+               ::headgate.status, 1, now(), 'claimed:0', '' FROM headgate.entry;
+    INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
+    SELECT batch, batch, count(*), now(), sha256(''), CASE WHEN batch % 100 = 51 THEN 2 ELSE 1 END
+    FROM headgate.journal GROUP BY batch;
+    INSERT INTO headgate.work (pipeline, id, subject, due_at)
+    SELECT pipeline, id, id, now() + interval '1 day' FROM headgate.entry WHERE id % 1000 = 2;
+    INSERT INTO headgate.quarantine
+        (entry, pipeline, subject, fence, attempts, class, reason, error, deployment, failures,
+         first_at, last_at)
+    SELECT id, pipeline, id, 1, 1, 'schema', 'schema', '', 1, '[]', now(), now()
+    FROM headgate.entry WHERE id % 1000 = 1;
+"""
+
+
+async def test_a_page_of_a_list_reads_about_as_much_as_it_shows(world: World):
+    """However long the past is and however rare what is asked for: changes, entries, publications.
+
+    What cannot be found in time is not looked for on and on: the page says where it stopped.
+    """
+    nothing: list[str] = ["none"]
+    asked: dict[str, Callable[[Link], Awaitable[object]]] = {
+        "changes": lambda db: changes(db, None, 50, newest_first=True),
+        "changes from the middle": lambda db: changes(db, Cursor(300, 7), 50),
+        "changes of a rare pipeline": lambda db: changes(db, None, 50, pipelines=["rare"]),
+        "changes of nobody": lambda db: changes(db, None, 50, pipelines=nothing),
+        "rare changes": lambda db: changes(db, None, 50, outcome=["quarantined"]),
+        "changes that are not there": lambda db: changes(db, None, 50, uri_prefix="s3://"),
+        "entries": entries,
+        "entries of a rare pipeline": lambda db: entries(db, pipelines=["rare"]),
+        "entries that wait": lambda db: entries(db, status="waiting"),
+        "entries in quarantine": lambda db: entries(db, status="quarantined"),
+        "entries that are not there": lambda db: entries(db, status="rolled_back"),
+        "publications": publications,
+        "publications of a rare pipeline": lambda db: publications(db, pipelines=["rare"]),
+    }
+    async with world.db.connection() as link:
+        await link.execute("BEGIN; INSERT INTO headgate.store (uri) VALUES ('file:///lake')")
+        await link.execute(PAST)
+        for name, page in asked.items():
+            before = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
+            await page(link)
+            after = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
+            read = {t: rows - before.get(t, 0) for t, rows in after.items()}
+            assert sum(read.values()) < 25_000, f"{name} reads {read}"
+        await link.execute("ROLLBACK")
+
+
+async def test_figures_do_not_read_the_past_nor_the_queue(world: World):
+    """How much came, what became of it, what is to do: told as quickly on any ledger.
+
+    Nothing is analysed here either.
+    """
+    async with world.db.connection() as link:
+        await link.execute("BEGIN")
+        await link.execute(FILL)
+        await link.execute(
+            "INSERT INTO headgate.store (uri) VALUES ('file:///lake');"
+            "INSERT INTO headgate.pipeline (name, store) SELECT 'p', id FROM headgate.store;"
+            "INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)"
+            f" SELECT n, n, 1, now(), sha256(''), 1 FROM generate_series(1, {FINISHED}) AS n;"
+            f"INSERT INTO headgate.tally VALUES (1, 's', 0, {FINISHED + WAITING},"
+            f" {FINISHED + WAITING}, 0, 0)"
+        )
+        while await link.fetchval(flow.Q.roll_up, 100_000, flow.SAMPLES, BOUNDS):
+            pass
+        totals = await flow.totals(link)
+        queue = (await flow.queued(link, {1: WAITING}))[1]
+        assert (totals[1].finalized, queue.ready) == (FINISHED, WAITING)
+        windows = (30 * 86_400, ["1h"], [3600])
+        read = {
+            "totals": await _rows_read(link, flow.Q.totals),
+            "queues": await _rows_read(link, flow.Q.queues, 1000),
+            "waiting": await _rows_read(link, flow.Q.waiting, 1),
+            "rates": await _rows_read(link, flow.Q.rates),
+            "service levels": await _rows_read(link, slo.Q.windows, *windows),
+            "latencies": await _rows_read(link, slo.Q.latencies, *windows),
+        }
+        await link.execute("ROLLBACK")
+    for name, rows in read.items():
+        assert sum(rows.values()) < 2_000, f"{name} reads {rows}"

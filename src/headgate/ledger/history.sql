@@ -34,7 +34,9 @@ WITH RECURSIVE back AS (
         SELECT u.entry, u.predecessor FROM headgate.publication u
         WHERE u.pipeline = p.id AND u.uri = ANY ($1::text[]) AND u.successor IS NULL OFFSET 0) u
     UNION ALL
-    SELECT u.entry, u.predecessor FROM back b JOIN headgate.publication u ON u.entry = b.predecessor)
+    SELECT u.entry, u.predecessor FROM back b
+    CROSS JOIN LATERAL (
+        SELECT u.entry, u.predecessor FROM headgate.publication u WHERE u.entry = b.predecessor OFFSET 0) u)
 SELECT x.id FROM (
     (SELECT b.entry AS id FROM back b LIMIT $2)
     UNION

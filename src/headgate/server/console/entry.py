@@ -120,7 +120,7 @@ async def _view(serving: Serving, by: Sight, known: Life) -> View:
         uri=by.uri(known.pipeline, known.uri),
         steps=sorted(_steps(known, hidden=hidden), key=lambda step: step.at),
         said=[] if hidden else list(explain.statements(known)),
-        trace=known.envelope.get("trace"),
+        trace=None if hidden else known.envelope.get("trace"),
         runs=[run_name(known.entry, fence) for fence in dict.fromkeys(fences)],
         reset=await _reset(serving, known.entry),
         hidden=hidden,

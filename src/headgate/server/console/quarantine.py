@@ -146,5 +146,6 @@ def _shown(by: Sight, x: Case) -> Case:
         uri=by.uri(x.pipeline, x.uri),
         error=by.text(x.pipeline, x.error) or "",
         preview=by.text(x.pipeline, x.preview),
+        content=by.text(x.pipeline, x.content),
         failures=failures,
     )
