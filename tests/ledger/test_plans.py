@@ -219,12 +219,12 @@ async def test_figures_do_not_read_the_past_nor_the_queue(world: World):
         assert (totals[1].finalized, queue.ready) == (FINISHED, WAITING)
         windows = (30 * 86_400, ["1h"], [3600])
         read = {
-            "totals": await _rows_read(link, flow.Q.totals),
-            "queues": await _rows_read(link, flow.Q.queues, 1000),
-            "waiting": await _rows_read(link, flow.Q.waiting, 1),
-            "rates": await _rows_read(link, flow.Q.rates),
-            "service levels": await _rows_read(link, slo.Q.windows, *windows),
-            "latencies": await _rows_read(link, slo.Q.latencies, *windows),
+            "totals": await rows_read(link, flow.Q.totals),
+            "queues": await rows_read(link, flow.Q.queues, 1000),
+            "waiting": await rows_read(link, flow.Q.waiting, 1),
+            "rates": await rows_read(link, flow.Q.rates),
+            "service levels": await rows_read(link, slo.Q.windows, *windows),
+            "latencies": await rows_read(link, slo.Q.latencies, *windows),
         }
         await link.execute("ROLLBACK")
     for name, rows in read.items():

@@ -12,8 +12,9 @@ from headgate.ledger import anchor, history, quarantined, revert
 
 ASIDE = 20_000
 MORE = f"""
-    INSERT INTO headgate.quarantine (entry, pipeline, subject, fence, attempts, class, reason, error,
-                                     deployment, failures, first_at, last_at)
+    INSERT INTO headgate.quarantine
+        (entry, pipeline, subject, fence, attempts, class, reason, error, deployment, failures,
+         first_at, last_at)
     SELECT id, 1, id, 1, 1, 'schema', 'validation', 'no', 1, '[]', now(), now()
     FROM headgate.entry WHERE id > {FINISHED} AND id <= {FINISHED + ASIDE};
     INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
