@@ -17,7 +17,7 @@ from bench.server import Place
 from bench.words import FIGURES
 from bench.workloads import APART, BESIDE
 
-from bench import beside, gate, latency, lists, quick, readers, stac_search
+from bench import beside, gate, latency, lists, quick, readers, stac_search, telemetry
 from headgate.runtime.loop import run
 
 N = 300
@@ -73,6 +73,13 @@ def test_headgate_does_the_job_and_a_second_application_would_show(
     assert out.seconds >= out.receive_seconds > 0
     run(lambda: _execute(url, AGAIN_ROW if kind == "rows" else AGAIN_SQL))
     assert run(lambda: gate.effects(url, kind, events(N))) == Count(0, 1)
+
+
+def test_everything_that_can_be_shown_is_shown_while_it_is_measured(place: Place) -> None:
+    """The collector was told, nothing was dropped, and every event has its effect once."""
+    (told,) = telemetry.cost(place, 1, N)
+    assert (told.workload, told.is_valid, told.events) == ("telemetry", True, N)
+    assert told.ratio > 0
 
 
 def test_receiving_alone_is_counted_in_the_ledger(place: Place) -> None:

@@ -97,8 +97,11 @@ def _add_looks(app: FastAPI, serving: Serving) -> None:
         dependencies=[Depends(BEARER), Depends(needs("scraper", here=True))],
         responses={**text, **by_token},
     )
-    async def metrics() -> str:
-        return serving.metrics.text().decode() if serving.metrics is not None else ""
+    async def metrics(request: Request) -> Response:
+        if serving.metrics is None:
+            return PlainTextResponse("")
+        told, kind = serving.metrics.answer(request.headers.get("accept", ""))
+        return Response(told, headers={"content-type": kind})
 
     @app.get(
         "/openapi.json",

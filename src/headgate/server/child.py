@@ -37,7 +37,7 @@ class ServingChild(Child):
             ) from error
 
         tuning = self.job.tuning
-        metrics = Metrics()
+        metrics = Metrics(tuning.env)
         deaf = hear(metrics.hear)
         listening = bind(tuning.serve_host, tuning.serve_port)
         try:
