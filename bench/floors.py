@@ -33,6 +33,8 @@ CEILINGS = {
     "backfill_live_p95_multiple": (2.0, "×"),
     "catalog_rebuild": (500.0, "µs"),
     "stac_search_p95": (50.0, "ms"),
+    "api_lists_p95": (50.0, "ms"),
+    "readers_cost": (0.1, "×"),
     "reconcile_seconds": (60.0, "s"),
     "reconcile_peak": (500.0, "MB"),
     "operation_first_share": (0.334, "×"),

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
-from time import sleep, time
+from time import time
 from typing import Any
 
 from headgate.ledger import token as tokens
@@ -39,8 +39,6 @@ SECONDS = 60.0
 START_SECONDS = 60.0
 STEADY_SECONDS = 20.0
 DELAY_EVERY = 10
-# The last changes are on their way when the job has ended.
-SETTLE_SECONDS = 2.0
 
 
 class _Nowhere:
@@ -101,43 +99,55 @@ def _moment(events: bytes) -> float:
     return datetime.fromisoformat(found[1].decode()).timestamp()
 
 
-async def _follow(port: int, token: str, many: int, over: Any, out: Any) -> None:
+async def _follow(port: int, token: str, many: int, over: Any, expected: Any, out: Any) -> None:
     seen = [Seen() for _ in range(many)]
     following = [asyncio.create_task(_read(port, token, one)) for one in seen]
     await asyncio.sleep(1)
     out.put("reading")
-    while not over.is_set():
+    patience = None
+    while not over.is_set() or min(s.changes for s in seen) < expected.value:
         for task in following:
             if task.done():
                 task.result()
                 raise Failed("a stream ended")
+        if over.is_set():
+            patience = patience or time() + START_SECONDS
+            if time() > patience:
+                break
         await asyncio.sleep(0.2)
     delays = sorted(delay for one in seen for delay in one.delays)
     out.put((min(s.changes for s in seen), max(s.changes for s in seen), delays))
 
 
-def readers(port: int, token: str, many: int, over: Any, out: Any) -> None:
-    """The reading process: until it is over."""
+def readers(port: int, token: str, many: int, over: Any, expected: Any, out: Any) -> None:
+    """The reading process: until it is over, and everybody has seen what is expected."""
     try:
-        loop.run(lambda: _follow(port, token, many, over, out))
+        loop.run(lambda: _follow(port, token, many, over, expected, out))
     except BaseException as error:
         out.put(f"{type(error).__name__}: {error}")
         raise
 
 
 @contextmanager
-def followed(url: str, many: int) -> Iterator[Callable[[], tuple[int, int, list[float]]]]:
-    """A server, and so many who follow it. Handed out is how to end it: what they saw."""
+def followed(url: str, many: int) -> Iterator[Callable[[int], tuple[int, int, list[float]]]]:
+    """A server, and so many who follow it. Handed out is how to end it: what they saw.
+
+    It waits until everybody has seen so many changes, or for a minute.
+    """
     out, place, over = SERVER.Queue(), SERVER.Queue(), SERVER.Event()
+    expected = SERVER.Value("q", 0)
     serving = SERVER.Process(target=server, args=(url, place), daemon=True)
     serving.start()
     port, token = place.get(timeout=START_SECONDS)
-    reading = SERVER.Process(target=readers, args=(port, token, many, over, out), daemon=True)
+    reading = SERVER.Process(
+        target=readers, args=(port, token, many, over, expected, out), daemon=True
+    )
     reading.start()
 
-    def end() -> tuple[int, int, list[float]]:
+    def end(changes: int) -> tuple[int, int, list[float]]:
+        expected.value = changes
         over.set()
-        told = out.get(timeout=START_SECONDS)
+        told = out.get(timeout=2 * START_SECONDS)
         if isinstance(told, str):
             raise Failed(f"a reader failed: {told}")
         return told
@@ -163,7 +173,7 @@ def _with_readers(place: Place, n: int, many: int) -> tuple[float, float, int]:
     loop.run(lambda: gate.prepare(url, "rows", place.folder))
     with followed(url, many) as end:
         done = gate.through(url, "rows", place.folder, n)
-        least, _, _ = end()
+        least, _, _ = end(0)
     if done.count.lost or done.count.double:
         raise Failed("the job is not valid")
     return n / done.seconds, done.seconds, least
@@ -198,9 +208,8 @@ def delay(place: Place, n: int, many: int = READERS) -> list[Figure]:
             "worker": (latency.worker, (url, place.folder)),
         }
         processes.run(mains, gate.TIMEOUT_SECONDS)
-        sleep(SETTLE_SECONDS)
-        least, most, delays = end()
-    new = len(ids(events(n, "l")))
+        new = len(ids(events(n, "l")))
+        least, most, delays = end(new)
     if (least, most) != (new, new):
         raise Failed(f"readers saw {least} to {most} of {new} changes")
     how = f"{many} readers, {new} changes, {latency.PER_SECOND:g} a second; commit to reader"

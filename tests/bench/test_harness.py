@@ -17,7 +17,7 @@ from bench.server import Place
 from bench.words import FIGURES
 from bench.workloads import APART, BESIDE
 
-from bench import beside, gate, latency, quick, stac_search
+from bench import beside, gate, latency, lists, quick, readers, stac_search
 from headgate.runtime.loop import run
 
 N = 300
@@ -143,3 +143,15 @@ def test_searches_are_measured_over_items_that_are_found(place: Place) -> None:
     """Rows written by SQL are items like any other: the server shows them."""
     told = {f.name: f.value for f in stac_search.figures(place, items=300, questions=20)}
     assert 0 < told["stac_search_p50"] <= told["stac_search_p95"]
+
+
+def test_lists_are_measured_over_entries_that_are_shown(place: Place) -> None:
+    """A ledger that was written by SQL is one that the API can show, whatever is asked for."""
+    told = {f.name: f.value for f in lists.figures(place, entries=3000, questions=60)}
+    assert 0 < told["api_lists_p50"] <= told["api_lists_p95"]
+
+
+def test_readers_see_everything_while_they_are_measured(place: Place) -> None:
+    """Each reader sees each change once and in order; the bench would say so if not."""
+    told = {f.name: f.value for f in readers.delay(place, 60, many=5)}
+    assert 0 < told["readers_delay_p50"] <= told["readers_delay_p95"]

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 from tests.world import World
 
-from headgate.ledger import projection
+from headgate.ledger import flow, projection, slo
+from headgate.ledger.changes import Cursor, changes
+from headgate.ledger.entries import entries
+from headgate.ledger.published import publications
+from headgate.model.flow import BOUNDS
 from headgate.pg import Link
 
 FINISHED = 200_000
@@ -126,3 +132,100 @@ async def test_a_page_of_the_catalog_reads_its_own_items_only(world: World):
         read = await rows_read(link, projection.Q.heads, ["soil"] * 100, ids, [1])
         await link.execute("ROLLBACK")
     assert read["item"] == 100, read
+
+
+MANY = 60_000
+# Commits of a hundred lines; one commit in a hundred is of another pipeline, one entry in a
+# thousand waits and one is set aside.
+PAST = f"""
+    INSERT INTO headgate.pipeline (name, store) VALUES ('p', 1), ('rare', 1);
+    INSERT INTO headgate.entry
+        (pipeline, key, uri, event_time, received_at, fingerprint, removed, envelope)
+    SELECT CASE WHEN n / 100 % 100 = 50 THEN 2 ELSE 1 END, sha256(n::text::bytea),
+           'file:///in/' || n, now(), now(), n, false, '{{}}'
+    FROM generate_series(1, {MANY}) AS n;
+    INSERT INTO headgate.publication (entry, pipeline, version, deployment, content, effect, uri)
+    SELECT id, pipeline, 1, 1, key, key, uri FROM headgate.entry WHERE id % 1000 NOT IN (1, 2);
+    INSERT INTO headgate.journal (batch, n, entry, fence, outcome, attempt, at, steps, hash)
+    SELECT id / 100 + 1, id % 100 + 1, id, 1,
+           CASE id % 1000 WHEN 1 THEN 'quarantined' WHEN 2 THEN 'waiting' ELSE 'finalized' END
+               ::headgate.status, 1, now(), 'claimed:0', '' FROM headgate.entry;
+    INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)
+    SELECT batch, batch, count(*), now(), sha256(''), CASE WHEN batch % 100 = 51 THEN 2 ELSE 1 END
+    FROM headgate.journal GROUP BY batch;
+    INSERT INTO headgate.work (pipeline, id, subject, due_at)
+    SELECT pipeline, id, id, now() + interval '1 day' FROM headgate.entry WHERE id % 1000 = 2;
+    INSERT INTO headgate.quarantine
+        (entry, pipeline, subject, fence, attempts, class, reason, error, deployment, failures,
+         first_at, last_at)
+    SELECT id, pipeline, id, 1, 1, 'schema', 'schema', '', 1, '[]', now(), now()
+    FROM headgate.entry WHERE id % 1000 = 1;
+"""
+
+
+async def test_a_page_of_a_list_reads_about_as_much_as_it_shows(world: World):
+    """However long the past is and however rare what is asked for: changes, entries, publications.
+
+    What cannot be found in time is not looked for on and on: the page says where it stopped.
+    """
+    nothing: list[str] = ["none"]
+    asked: dict[str, Callable[[Link], Awaitable[object]]] = {
+        "changes": lambda db: changes(db, None, 50, newest_first=True),
+        "changes from the middle": lambda db: changes(db, Cursor(300, 7), 50),
+        "changes of a rare pipeline": lambda db: changes(db, None, 50, pipelines=["rare"]),
+        "changes of nobody": lambda db: changes(db, None, 50, pipelines=nothing),
+        "rare changes": lambda db: changes(db, None, 50, outcome=["quarantined"]),
+        "changes that are not there": lambda db: changes(db, None, 50, uri_prefix="s3://"),
+        "entries": entries,
+        "entries of a rare pipeline": lambda db: entries(db, pipelines=["rare"]),
+        "entries that wait": lambda db: entries(db, status="waiting"),
+        "entries in quarantine": lambda db: entries(db, status="quarantined"),
+        "entries that are not there": lambda db: entries(db, status="rolled_back"),
+        "publications": publications,
+        "publications of a rare pipeline": lambda db: publications(db, pipelines=["rare"]),
+    }
+    async with world.db.connection() as link:
+        await link.execute("BEGIN; INSERT INTO headgate.store (uri) VALUES ('file:///lake')")
+        await link.execute(PAST)
+        for name, page in asked.items():
+            before = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
+            await page(link)
+            after = {r["relname"]: r["rows"] for r in await link.fetch(READ)}
+            read = {t: rows - before.get(t, 0) for t, rows in after.items()}
+            assert sum(read.values()) < 25_000, f"{name} reads {read}"
+        await link.execute("ROLLBACK")
+
+
+async def test_figures_do_not_read_the_past_nor_the_queue(world: World):
+    """How much came, what became of it, what is to do: told as quickly on any ledger.
+
+    Nothing is analysed here either.
+    """
+    async with world.db.connection() as link:
+        await link.execute("BEGIN")
+        await link.execute(FILL)
+        await link.execute(
+            "INSERT INTO headgate.store (uri) VALUES ('file:///lake');"
+            "INSERT INTO headgate.pipeline (name, store) SELECT 'p', id FROM headgate.store;"
+            "INSERT INTO headgate.commit (pos, batch, n, at, chain, pipeline)"
+            f" SELECT n, n, 1, now(), sha256(''), 1 FROM generate_series(1, {FINISHED}) AS n;"
+            f"INSERT INTO headgate.tally VALUES (1, 's', 0, {FINISHED + WAITING},"
+            f" {FINISHED + WAITING}, 0, 0)"
+        )
+        while await link.fetchval(flow.Q.roll_up, 100_000, flow.SAMPLES, BOUNDS):
+            pass
+        totals = await flow.totals(link)
+        queue = (await flow.queued(link, {1: WAITING}))[1]
+        assert (totals[1].finalized, queue.ready) == (FINISHED, WAITING)
+        windows = (30 * 86_400, ["1h"], [3600])
+        read = {
+            "totals": await rows_read(link, flow.Q.totals),
+            "queues": await rows_read(link, flow.Q.queues, 1000),
+            "waiting": await rows_read(link, flow.Q.waiting, 1),
+            "rates": await rows_read(link, flow.Q.rates),
+            "service levels": await rows_read(link, slo.Q.windows, *windows),
+            "latencies": await rows_read(link, slo.Q.latencies, *windows),
+        }
+        await link.execute("ROLLBACK")
+    for name, rows in read.items():
+        assert sum(rows.values()) < 2_000, f"{name} reads {rows}"

@@ -45,6 +45,7 @@ WITHOUT = {
     "ledger/audit_objects.py:_page": "only reads, under settings of its own",
     "ledger/reconcile.py:lines": "only reads, and a temporary table of its own",
     "ledger/request.py:preview": "no entry is touched; a preview that was lost is asked for again",
+    "ledger/token.py:sign_in": "no entry is touched; a session that nobody got ends by itself",
     "runtime/rehearse.py:transaction": "hands on the transaction of whoever rehearses",
 }
 

@@ -43,7 +43,7 @@ def _emitted() -> list[tuple[str, str, set[str]]]:
                     continue
                 name = first.id if isinstance(first, ast.Name) else first.attr
                 labels = {k.arg or "**" for k in node.keywords} - {"value"}
-                if called == "_tell":  # an operation tells all of its signals with its own names
+                if called == "tell":  # an operation tells all of its signals with its own names
                     labels = set(signal.REPLAYS.labels)
                 elif called != "emit":
                     continue

@@ -383,6 +383,13 @@ async def test_a_replay_is_verified_in_the_background_and_published_by_stewards(
         await post(app, "/v1/replays/99/stop", low, {"because": WHY})
     ).reason == "unknown_replay"
 
+    busy = {n: asyncio.create_task(asyncio.sleep(60)) for n in range(100, 110)}
+    app.state.serving.verifying.update(busy)
+    assert (await post(app, "/v1/replays", low, said)).reason == "too_many_requests"
+    await app.state.serving.close()
+    assert all(task.cancelled() for task in busy.values())
+    app.state.serving.verifying.clear()
+
     other = await post(app, "/v1/replays", low, {**said, "pipeline": "snow"})
     assert (other.status, other.reason) == (409, "not_loaded")
     file.write_text(PIPELINE.format(store=str(world.lake), mark="changed"))

@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 from tests.pg.processes import eventually
 from tests.server.doors import app_of, secret, signed, whsec
-from tests.world import World
+from tests.world import World, change
 
 import headgate as hg
 from headgate.errors import UsageError
+from headgate.ledger import token as tokens
 from headgate.server import listen
 
 KEY = whsec()
@@ -113,6 +114,51 @@ async def test_killed_between_commit_and_answer_the_next_try_is_told(
     await asyncio.to_thread(go)
     assert await world.count("headgate.entry") == 1
     assert await world.count("headgate.request") == 1
+
+
+@pytest.mark.parametrize(("point", "again"), [("before:release", False), ("after:release:2", True)])
+async def test_killed_between_action_and_answer_the_next_try_is_told(
+    world: World, point: str, again: bool
+) -> None:
+    """kill -9 on either side of an action's commit: asked again under its key, it is done once."""
+    bad = world.pipeline()
+
+    @bad.validate
+    def refuse(obj: hg.Object) -> None:
+        raise hg.Permanent("nothing passes today", reason="broken")
+
+    await world.receive(bad, change("a", "1"))
+    await world.run(bad)
+    operator = (await tokens.make(world.db, "olga", "operator", 600)).token
+    headers = {"authorization": f"Bearer {operator}", "idempotency-key": "k"}
+    said = json.dumps({"entries": [1], "because": "repaired"}).encode()
+
+    def release(url: str) -> str | None:
+        asked = urllib.request.Request(f"{url}/v1/quarantine/release", said, headers)
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            assert json.load(answer)["entries"] == [1]
+            return answer.headers["idempotent-replayed"]
+
+    def go() -> None:
+        with running(world, "serve", HEADGATE_CRASH_AT=point) as url:
+            with pytest.raises(OSError, match=r"Remote end closed|reset"):
+                release(url)
+            heard: list[str | None] = []
+
+            def once() -> bool:
+                try:
+                    heard.append(release(url))
+                except OSError:
+                    return False
+                return True
+
+            eventually(once, seconds=60)
+            assert heard == ["true" if again else None]
+
+    await asyncio.to_thread(go)
+    assert await world.rows("SELECT actor, verb, because FROM headgate.action") == [
+        ("olga", "release", "repaired")
+    ]
 
 
 def serve_wrongly(folder: Path, *args: str, **env: str) -> str:

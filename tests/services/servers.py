@@ -27,6 +27,7 @@ import pytest
 SERVICES = Path(__file__).parents[2] / ".services"
 AZURITE = SERVICES / "azurite/node_modules/azurite/dist/src/blob/main.js"
 FAKE_GCS = SERVICES / "fake-gcs-server/fake-gcs-server"
+PROMETHEUS = SERVICES / "prometheus/usr/bin/prometheus"
 START_SECONDS = 60
 
 
@@ -36,7 +37,7 @@ def azure(folder: Path) -> Iterator[dict[str, str]]:
     node = shutil.which("node")
     if node is None or not AZURITE.exists():
         pytest.skip("NOT TESTED: no azurite here (it needs node). Run: make test-services")
-    port, key = _free_port(), base64.b64encode(secrets.token_bytes(64)).decode()
+    port, key = free_port(), base64.b64encode(secrets.token_bytes(64)).decode()
     command = [node, str(AZURITE), "--blobHost", "127.0.0.1", "--blobPort", str(port),
                "--location", str(folder), "--skipApiVersionCheck", "--silent",
                "--disableTelemetry"]  # fmt: skip
@@ -53,13 +54,29 @@ def google(folder: Path) -> Iterator[dict[str, str]]:
     """Google's storage; the environment that leads to it. It asks for no credentials."""
     if not FAKE_GCS.exists():
         pytest.skip("NOT TESTED: no fake-gcs-server here (it needs go). Run: make test-services")
-    port = _free_port()
+    port = free_port()
     endpoint = f"http://127.0.0.1:{port}"
     command = [str(FAKE_GCS), "-scheme", "http", "-host", "127.0.0.1", "-port", str(port),
                "-external-url", endpoint, "-public-host", f"127.0.0.1:{port}",
                "-backend", "memory"]  # fmt: skip
     with _running(command, {}, port, folder):
         yield {"GOOGLE_BASE_URL": endpoint, "GOOGLE_BEARER_TOKEN": secrets.token_hex(8)}
+
+
+@contextmanager
+def prometheus(folder: Path) -> Iterator[str]:
+    """A Prometheus with the `prometheus.yml` of a folder; its address."""
+    if not PROMETHEUS.exists():
+        pytest.skip("NOT TESTED: no prometheus here (it needs apt). Run: make test-services")
+    port = free_port()
+    command = [
+        str(PROMETHEUS),
+        f"--config.file={folder / 'prometheus.yml'}",
+        f"--storage.tsdb.path={folder / 'series'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+    with _running(command, {}, port, folder):
+        yield f"http://127.0.0.1:{port}"
 
 
 def make_container(env: Mapping[str, str], name: str) -> None:
@@ -129,7 +146,8 @@ def _open(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]

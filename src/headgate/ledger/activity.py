@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby
+from operator import attrgetter
 
 from headgate.pg import Database, queries
 
 Q = queries.load(__file__)
 
-NEWEST = 2**63 - 1
 # So many rows are read at most for a page; a deed of more goes on on the next one.
 ROWS = 1000
+# So many are looked over for a page, however few of them fit: the next one goes on from there.
+EFFORT = 5000
+# The rows of one decision are written by one statement.
+AT_ONCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,15 @@ class Deed:
     last_id: int
 
 
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Some decisions. The next page is what comes before `place`, if there may be `more`."""
+
+    rows: list[Action]
+    place: int
+    more: bool
+
+
 async def actions(
     db: Database,
     *,
@@ -56,28 +68,44 @@ async def actions(
     since: datetime | None = None,
     before_id: int | None = None,
     limit: int = 50,
-) -> list[Action]:
-    """A page of decisions, newest first; the next one begins before the last id of this one."""
-    before = NEWEST if before_id is None else before_id
-    rows = await db.fetch(Q.page, before, actor, pipeline, since, limit)
-    return [Action(*row) for row in rows]
+) -> Page:
+    """A page of decisions, newest first. It may have fewer than `limit`, and more follow."""
+    before: int = await db.fetchval(Q.newest) + 1 if before_id is None else before_id
+    low = max(before - EFFORT, 1)
+    found = await db.fetch(Q.page, before, low, actor, pipeline, since, limit + 1)
+    rows = [Action(*row) for row in found[:limit]]
+    if len(found) > limit:
+        return Page(rows, rows[-1].id, True)
+    return Page(rows, low, low > 1)
 
 
 def deeds(rows: Iterable[Action], most: int) -> list[Deed]:
-    """Rows in a row that were one decision, as one; the first `most` of them."""
+    """Rows that were written by one decision, as one deed; the first `most` of them."""
     told: list[Deed] = []
-    for (actor, verb, because, pipeline), group in groupby(
-        rows, key=lambda a: (a.actor, a.verb, a.because, a.pipeline)
-    ):
-        told.append(_deed(actor, verb, because, pipeline, list(group)))
-        if len(told) == most:
-            break
-    return told
+    group: list[Action] = []
+    for row in rows:
+        if group and not _together(group[-1], row):
+            told.append(_deed(group))
+            group = []
+            if len(told) == most:
+                break
+        group.append(row)
+    return [*told, _deed(group)] if group else told
 
 
-def _deed(
-    actor: str, verb: str, because: str, pipeline: str | None, rows: Sequence[Action]
-) -> Deed:
+def _together(newer: Action, older: Action) -> bool:
+    """Were both written at once? What is about no entry is a deed of its own."""
+    if newer.entry is None or older.entry is None:
+        return False
+    said = attrgetter("actor", "verb", "because", "pipeline")
+    near = (newer.at - older.at).total_seconds() < AT_ONCE_SECONDS
+    return near and said(newer) == said(older)
+
+
+def _deed(rows: Sequence[Action]) -> Deed:
+    first = rows[0]
     entries = [row.entry for row in rows if row.entry is not None]
-    uri = rows[0].uri if len(entries) == 1 else None
-    return Deed(actor, verb, because, rows[0].at, pipeline, entries, uri, rows[-1].id)
+    uri = first.uri if len(entries) == 1 else None
+    return Deed(
+        first.actor, first.verb, first.because, first.at, first.pipeline, entries, uri, rows[-1].id
+    )

@@ -1,20 +1,28 @@
 -- name: rests
 -- Where entries rest by the journal, up to the mark, beside what was added up. Another way than the
--- roll-up's: all lines at once.
-WITH moved AS (
-    SELECT coalesce(c.pipeline, e.pipeline) AS pipeline, k.kind, CASE k.kind WHEN 'skipped' THEN k.reason ELSE '' END AS reason, sum(k.sign) AS n
+-- roll-up's: all lines at once, by what they say alone.
+WITH said AS (
+    SELECT coalesce(c.pipeline, (SELECT e.pipeline FROM headgate.entry e WHERE e.id = j.entry)) AS pipeline,
+           j.outcome, CASE j.outcome WHEN 'skipped' THEN j.reason END AS reason,
+           CASE WHEN j.steps IN ('skipped received', 'rolled_back quarantined', 'quarantined received',
+                                 'quarantined rolled_back') THEN j.steps END AS steps,
+           CASE j.steps WHEN 'skipped received' THEN convert_from(j.doc, 'UTF8')::json ->> 'skipped' END AS undone,
+           count(*) AS n
     FROM headgate.flow_mark m
     JOIN headgate.commit c ON c.pos <= m.pos
     JOIN headgate.journal j ON j.batch = c.batch
-    LEFT JOIN headgate.entry e ON e.id = j.entry
-    CROSS JOIN LATERAL (
-        SELECT 'finalized' AS kind, '' AS reason, 1 AS sign WHERE j.outcome = 'finalized'
-        UNION ALL SELECT 'skipped', j.reason, 1 WHERE j.outcome = 'skipped'
-        UNION ALL SELECT 'skipped', convert_from(j.doc, 'UTF8')::json ->> 'skipped', -1 WHERE j.steps = 'skipped received'
-        UNION ALL SELECT 'discarded', '', 1 WHERE j.outcome = 'rolled_back'
-        UNION ALL SELECT 'discarded', '', -1 WHERE j.steps = 'rolled_back quarantined'
-        UNION ALL SELECT 'quarantined', '', 1 WHERE j.outcome = 'quarantined'
-        UNION ALL SELECT 'quarantined', '', -1 WHERE j.steps IN ('quarantined received', 'quarantined rolled_back')) k
+    GROUP BY 1, 2, 3, 4, 5),
+moved AS (
+    SELECT s.pipeline, k.kind, k.reason, sum(k.sign * s.n) AS n
+    FROM said s CROSS JOIN LATERAL (
+        SELECT 'finalized' AS kind, '' AS reason, 1 AS sign WHERE s.outcome = 'finalized'
+        UNION ALL SELECT 'skipped', s.reason, 1 WHERE s.outcome = 'skipped'
+        UNION ALL SELECT 'skipped', s.undone, -1 WHERE s.steps = 'skipped received'
+        UNION ALL SELECT 'discarded', '', 1 WHERE s.outcome = 'rolled_back'
+        UNION ALL SELECT 'discarded', '', -1 WHERE s.steps = 'rolled_back quarantined'
+        UNION ALL SELECT 'quarantined', '', 1 WHERE s.outcome = 'quarantined'
+        UNION ALL SELECT 'quarantined', '', -1
+                  WHERE s.steps IN ('quarantined received', 'quarantined rolled_back')) k
     GROUP BY 1, 2, 3)
 SELECT coalesce(p.name, 'pipeline ' || coalesce(m.pipeline, t.pipeline)) AS pipeline,
        concat_ws(' ', coalesce(m.kind, t.kind), nullif(coalesce(m.reason, t.reason), '')) AS what,

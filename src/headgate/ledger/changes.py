@@ -29,7 +29,7 @@ Outcome = Literal["finalized", "skipped", "quarantined", "rolled_back"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 # A window grows while nothing is found in it; so many lines are looked at for one page.
 WIDEST = 2_000
-EFFORT = 4_000
+EFFORT = 3_000
 NEWEST = 2**63 - 2
 _CURSOR = re.compile(r"(\d{1,18})-(\d{1,9})", re.ASCII)
 # Who told us noticed it at the source; who was asked is noticed by us, when we hear it.

@@ -13,12 +13,12 @@ from datetime import datetime
 
 from headgate.errors import UsageError
 from headgate.model.entry import DONE, RESTING, Status
-from headgate.pg import Database, Record, queries
+from headgate.pg import Database, Link, Record, queries
 
 Q = queries.load(__file__)
 
-EFFORT = 10_000
-WIDEST = 10_000
+EFFORT = 5_000
+WIDEST = 5_000
 _LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
 
 
@@ -52,7 +52,7 @@ class Page:
 
 
 async def entries(
-    db: Database,
+    db: Database | Link,
     *,
     pipelines: Iterable[str] | None = None,
     status: str | None = None,

@@ -26,7 +26,7 @@ LINES = 20_000
 SAMPLES = 500
 MINUTES_KEPT_HOURS = 72
 # Of a queue longer than this only so many are looked at one by one.
-LONG_QUEUE = 20_000
+LONG_QUEUE = 10_000
 
 
 @dataclass(slots=True)

@@ -185,26 +185,44 @@ FROM headgate.flow_mark m
 CROSS JOIN LATERAL headgate.flow_lines(m.pos, 9223372036854775807) e
 JOIN headgate.flow_kinds() k ON k.said = e.kind
 
--- name: queues
+-- function: flow_queues
 -- Live work of each pipeline: of a long queue only the first are looked at one by one. Claims go by number,
--- so those that are claimed are among them.
-SELECT p.id, q.seen, q.ready, q.claimed, q.waiting, o.received_at AS oldest, clock_timestamp() AS now
-FROM headgate.pipeline p
-CROSS JOIN LATERAL (
-    SELECT count(*) AS seen,
-           count(*) FILTER (WHERE w.worker IS NULL AND coalesce(w.due_at, '-infinity') <= clock_timestamp()) AS ready,
-           count(*) FILTER (WHERE w.worker IS NOT NULL) AS claimed,
-           count(*) FILTER (WHERE w.worker IS NULL AND w.due_at > clock_timestamp()) AS waiting,
-           min(w.id) AS first
-    FROM (SELECT w.id, w.worker, w.due_at FROM headgate.work w WHERE w.pipeline = p.id ORDER BY w.id LIMIT $1) w) q
-LEFT JOIN LATERAL (SELECT e.received_at FROM headgate.entry e WHERE e.id = q.first) o ON true
+-- so those that are claimed are among them. A queue that has just grown is one that the planner knows
+-- nothing of: it is told to go by the index, and stops where it was asked to.
+CREATE OR REPLACE FUNCTION headgate.flow_queues(most int)
+RETURNS TABLE (id smallint, seen bigint, ready bigint, claimed bigint, waiting bigint, oldest timestamptz, now timestamptz)
+LANGUAGE sql STABLE AS $$
+    SELECT p.id, q.seen, q.ready, q.claimed, q.waiting, o.received_at, clock_timestamp()
+    FROM headgate.pipeline p
+    CROSS JOIN LATERAL (
+        SELECT count(*) AS seen,
+               count(*) FILTER (WHERE w.worker IS NULL AND coalesce(w.due_at, '-infinity') <= clock_timestamp()) AS ready,
+               count(*) FILTER (WHERE w.worker IS NOT NULL) AS claimed,
+               count(*) FILTER (WHERE w.worker IS NULL AND w.due_at > clock_timestamp()) AS waiting,
+               min(w.id) AS first
+        FROM (SELECT w.id, w.worker, w.due_at FROM headgate.work w WHERE w.pipeline = p.id ORDER BY w.id LIMIT most) w) q
+    LEFT JOIN LATERAL (SELECT e.received_at FROM headgate.entry e WHERE e.id = q.first) o ON true
+$$ SET enable_seqscan = off SET enable_bitmapscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+   SET enable_sort = off SET jit = off;
+
+-- name: queues
+SELECT * FROM headgate.flow_queues($1)
+
+-- function: flow_waiting
+-- What waits for a retry in a long queue, by the indexes that retries are found with. The sums keep the
+-- planner from walking the whole queue for them.
+CREATE OR REPLACE FUNCTION headgate.flow_waiting(p smallint) RETURNS bigint
+LANGUAGE sql STABLE AS $$
+    SELECT (SELECT count(*) FROM headgate.work w
+            WHERE w.pipeline + 0 = p AND w.due_at > clock_timestamp() AND w.worker IS NULL
+              AND w.due_at IS NOT NULL AND w.upstream IS NULL)
+         + (SELECT count(*) FROM headgate.work w
+            WHERE w.pipeline + 0 = p AND w.due_at > clock_timestamp() AND w.worker IS NULL
+              AND w.upstream IS NOT NULL)
+$$ SET enable_seqscan = off SET jit = off;
 
 -- name: waiting
--- What waits for a retry in a long queue, by the indexes that retries are found with.
-SELECT (SELECT count(*) FROM headgate.work w
-        WHERE w.pipeline = $1 AND w.due_at > clock_timestamp() AND w.worker IS NULL AND w.upstream IS NULL)
-     + (SELECT count(*) FROM headgate.work w
-        WHERE w.pipeline = $1 AND w.due_at > clock_timestamp() AND w.worker IS NULL AND w.upstream IS NOT NULL)
+SELECT headgate.flow_waiting($1)
 
 -- name: deliveries
 SELECT p.id, p.name, t.source, coalesce(sum(t.received), 0)::bigint AS received,

@@ -53,7 +53,7 @@ class Page:
 
 
 async def publications(
-    db: Database,
+    db: Database | Link,
     *,
     pipelines: Iterable[str] | None = None,
     uri_like: str | None = None,

@@ -10,19 +10,26 @@ from typing import Literal
 from headgate.model.slo import SloStanding, Targets
 from headgate.pg import Database, Record
 
-from . import budget, quarantine, redrive
+from . import budget, quarantine, redrive, replays
 from .flow import Clock, StreamNow
 from .redrive import Redrive
+from .replays import Standing
 
 Severity = Literal["bad", "warn"]
 # Nobody sweeps when what is new was not added up for so long.
 SWEPT_SECONDS = 60.0
+# How many plans and replays are looked at, and for how long one that ended badly is spoken of.
+LATEST = 10
+DAY_SECONDS = 86_400.0
 _GRAVE = ("exhausted", "care", "conflict")
 
 
 @dataclass(frozen=True, slots=True)
 class Wrong:
-    """One thing that is wrong. `kind` is stable; `run` is what to type; `runbook` is its page."""
+    """One thing that is wrong. `kind` is stable; `run` is what to type; `runbook` is its page.
+
+    `pipelines` are all that it is about; `classed` and `reason` say which entries of a quarantine.
+    """
 
     severity: Severity
     kind: str
@@ -33,6 +40,15 @@ class Wrong:
     pipeline: str | None = None
     since: datetime | None = None
     redrive: int | None = None
+    replay: int | None = None
+    pipelines: tuple[str, ...] = ()
+    classed: str | None = None
+    reason: str | None = None
+
+    @property
+    def whose(self) -> tuple[str, ...]:
+        """The pipelines it is about."""
+        return self.pipelines or (() if self.pipeline is None else (self.pipeline,))
 
 
 async def look(
@@ -51,7 +67,8 @@ async def look(
         *_budgets(await db.fetch(budget.Q.budgets, budget_seconds)),
         *_slow(streams, workers, targets),
         *_aside(await db.fetch(quarantine.Q.counts)),
-        *_redrives(await redrive.redrives(db, limit=10)),
+        *_redrives(await redrive.redrives(db, limit=LATEST), clock.now),
+        *_replays(await replays.replays(db, limit=LATEST), clock.now),
     ]
     return sorted(found, key=lambda wrong: wrong.severity != "bad")
 
@@ -162,10 +179,12 @@ def _aside(rows: Sequence[Record]) -> Iterator[Wrong]:
             f"headgate quarantine list --pipeline {name} --reason {reason}",
             "dead-letters",
             name,
+            classed=classed,
+            reason=reason,
         )
 
 
-def _redrives(plans: Sequence[Redrive]) -> Iterator[Wrong]:
+def _redrives(plans: Sequence[Redrive], now: datetime) -> Iterator[Wrong]:
     for plan in plans:
         if plan.state == "paused":
             yield Wrong(
@@ -176,4 +195,34 @@ def _redrives(plans: Sequence[Redrive]) -> Iterator[Wrong]:
                 runbook="dlq-redrive",
                 since=plan.made_at,
                 redrive=plan.id,
+                pipelines=tuple(plan.pipelines),
             )
+        recent = plan.ended_at is not None and (now - plan.ended_at).total_seconds() < DAY_SECONDS
+        if plan.state == "stopped" and plan.progress.failed and recent:
+            yield Wrong(
+                "warn",
+                "redrive_stopped",
+                f"redrive {plan.id} was stopped: {plan.progress.failed:,} failed again",
+                plan.ended_why or "",
+                f"headgate quarantine redrive show {plan.id}",
+                "dlq-redrive",
+                since=plan.ended_at,
+                redrive=plan.id,
+                pipelines=tuple(plan.pipelines),
+            )
+
+
+def _replays(those: Sequence[Standing], now: datetime) -> Iterator[Wrong]:
+    for one in those:
+        if not one.found or (now - one.moved_at).total_seconds() >= DAY_SECONDS:
+            continue
+        yield Wrong(
+            "bad",
+            "replay_diverged",
+            f"{one.pipeline}: replay {one.id} did not come out the same",
+            "What is published cannot be made again from what it was made of.",
+            f"headgate replay show {one.id}",
+            pipeline=one.pipeline,
+            since=one.moved_at,
+            replay=one.id,
+        )

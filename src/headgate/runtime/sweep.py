@@ -22,7 +22,7 @@ from headgate.ledger import worker as workers
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.ports import Store
-from headgate.model.signal import OUTAGE, emit
+from headgate.model.signal import OUTAGE, emit, heard
 from headgate.model.verdict import describe
 from headgate.pg import Database
 from headgate.stores import open_store
@@ -99,8 +99,9 @@ class Sweeper:
             await self.anchor()
         await self._budgets()
         await release.release_late(self._db)
-        await self._gauges.show()
-        await self._objectives.show()
+        if heard():
+            await self._gauges.show()
+            await self._objectives.show()
         await self._hook.tell(self._db)
 
     async def _collect(self) -> None:

@@ -37,8 +37,8 @@ def make_app(serving: Serving) -> FastAPI:
     app = FastAPI(
         title="Headgate",
         version=__version__,
-        description="Webhooks and pushes: acknowledged only once they are durable. And what is"
-        " published, as a STAC API.",
+        description="Webhooks and pushes: acknowledged only once they are durable. What happened"
+        " and what is, under /v1. And what is published, as a STAC API.",
         openapi_url=None,
         docs_url=None,
         redoc_url=None,

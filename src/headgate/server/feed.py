@@ -39,7 +39,7 @@ PIECE = 100
 KEPT_PIECES = 50
 # What all streams together may take of this machine.
 CHANGES_PER_SECOND = 1_000.0
-BYTES_PER_SECOND = 16_000_000.0
+BYTES_PER_SECOND = 32_000_000.0
 # Connections are for calls that bring something, too.
 STREAMS_MOST = 500
 POLL_SECONDS, BUSY_SECONDS, AWAY_SECONDS = 0.25, 0.02, 5.0

@@ -14,6 +14,8 @@ from pydantic import ValidationError
 
 from headgate.errors import LedgerUnavailable, UsageError
 from headgate.ledger import action_key
+from headgate.model.crash import reached
+from headgate.model.entry import Point
 from headgate.model.role import Principal
 from headgate.model.signal import OUTAGE, emit
 from headgate.pg import Joined, Link
@@ -78,6 +80,7 @@ async def act(
         if key is not None:
             kept = answer if action.secret is None else {**answer, action.secret: None}
             await action_key.keep(link, who, key, kept)
+    reached(Point.AFTER_RELEASE)
     log.info("done", action=name, by=principal.name, because=why)
     if action.then is not None:
         action.then(serving, taken, answer)

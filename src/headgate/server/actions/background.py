@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 log = get_logger("headgate.replay")
 
+WAITING_MOST = 10
+
 
 def verify_later(serving: Serving, taken: Replay, answer: Answer) -> None:
     """Begin what was asked for, unless it is under way here already."""

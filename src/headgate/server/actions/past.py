@@ -15,7 +15,7 @@ from headgate.server.access import by_sight
 from headgate.server.problem import Refusal
 
 from .action import Action, Answer, Doing, Given, Number, Word, theirs
-from .background import verify_later
+from .background import WAITING_MOST, verify_later
 
 Aspect = Literal["version", "code", "params", "config", "schemas", "lookups"]
 
@@ -99,6 +99,8 @@ async def _frozen(doing: Doing, taken: Replay, *, dry_run: bool) -> Answer:
         raise Refusal("not_loaded", f"this server has not loaded {taken.pipeline!r}")
     if taken.mode == "verify" and not await asyncio.to_thread(loaded.is_as_it_was):
         raise Refusal("not_loaded", f"the file of {taken.pipeline!r} has changed since it was read")
+    if taken.mode == "verify" and len(doing.serving.verifying) >= WAITING_MOST and not dry_run:
+        raise Refusal("too_many_requests", f"{WAITING_MOST} verifications wait", retry_after=60)
     wanted = replay.Wanted(
         pipeline=taken.pipeline,
         mode=taken.mode,

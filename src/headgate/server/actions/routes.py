@@ -55,7 +55,7 @@ _MORE: dict[str, tuple[str, ...]] = {
     "redrive_stop": ("unknown_redrive", "no_preview"),
     "revert": ("unknown_publication",),
     "reset": ("unknown_entry",),
-    "replay": ("not_loaded",),
+    "replay": ("not_loaded", "too_many_requests"),
     "replay_stop": ("unknown_replay", "no_preview"),
     "budget_override": ("no_such_pipeline", "no_preview"),
     "token_create": ("no_preview",),

@@ -116,14 +116,12 @@ async def activity(
 ) -> Response:
     """Decisions of people, the newest first."""
     async with by.look() as seen:
-        rows = await acted.actions(
-            seen.db, actor=actor, pipeline=pipeline, before_id=below(after), limit=limit + 1
+        page = await acted.actions(
+            seen.db, actor=actor, pipeline=pipeline, before_id=below(after), limit=limit
         )
-        more, rows = len(rows) > limit, rows[:limit]
-        theirs = [r for r in rows if by.principal.pipelines is None or _is_theirs(r, by)]
+        theirs = [r for r in page.rows if by.principal.pipelines is None or _is_theirs(r, by)]
         told = [seen.shown(r.pipeline, asdict(r)) for r in theirs]
-    last = str(rows[-1].id) if rows else (after or "0")
-    return document(request, {"actions": told, "cursor": last, "more": more})
+    return document(request, {"actions": told, "cursor": str(page.place), "more": page.more})
 
 
 def _is_theirs(row: acted.Action, by: Reader) -> bool:

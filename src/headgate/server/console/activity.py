@@ -39,7 +39,7 @@ async def list_(request: Request) -> Response:
     by, asked = asker(request), request.query_params
     actor, pipeline = asked.get("actor") or None, asked.get("pipeline") or None
     async with serving.readers, ledger():
-        rows = await activity.actions(
+        page = await activity.actions(
             serving.db,
             actor=actor,
             pipeline=pipeline,
@@ -47,9 +47,9 @@ async def list_(request: Request) -> Response:
             limit=ROWS,
         )
         sight = await eyes(serving.db, by)
-    deeds = activity.deeds((row for row in rows if _theirs(by, row)), MOST)
-    more = len(rows) == ROWS or len(deeds) == MOST
-    last = deeds[-1].last_id if len(deeds) == MOST else rows[-1].id if rows else 0
+    deeds = activity.deeds((row for row in page.rows if _theirs(by, row)), MOST)
+    cut = len(deeds) == MOST
+    place, more = (deeds[-1].last_id, True) if cut else (page.place, page.more)
     return render(
         request,
         "activity.html",
@@ -60,7 +60,7 @@ async def list_(request: Request) -> Response:
         actor=actor or "",
         pipeline=pipeline or "",
         newer=with_query("/activity", actor=actor, pipeline=pipeline) if "before" in asked else "",
-        older=with_query("/activity", actor=actor, pipeline=pipeline, before=last) if more else "",
+        older=with_query("/activity", actor=actor, pipeline=pipeline, before=place) if more else "",
     )
 
 

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 # The parts of a chart are measured in these; the browser scales them.
 WIDTH, HEIGHT = 600, 120
+_ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +92,11 @@ def _heap(side: Sequence[Series], n: int) -> float:
 
 
 def round_up(value: float) -> float:
-    """The next 1, 2 or 5 times a power of ten: what a scale ends with."""
+    """The next round number: what a scale ends with."""
     if value <= 1:
         return 1
     power = 10 ** (ceil(log10(value)) - 1)
-    return next(n * power for n in (1, 2, 5, 10) if n * power >= value)
+    return next(n * power for n in _ROUND if n * power >= value and n * power % 1 == 0)
 
 
 def _r(value: float) -> float:

@@ -4,25 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
 from fastapi import Request
 from starlette.responses import Response
 
-from headgate.ledger import flow, slo, worker
+from headgate.ledger import flow, slo, worker, wrong
 from headgate.ledger.flow import Point, SourceNow, StreamNow
 from headgate.model.flow import merged, quantile
 from headgate.model.role import Principal
-from headgate.model.slo import SloStanding
+from headgate.model.slo import Slo, SloStanding
 from headgate.server.doors import Serving, ledger
 
-from . import draw, wrong
+from . import draw
 from .draw import Chart, Series
 from .once import Once
 from .page import asker, pages, render
 from .words import many
+from .wrong import Told, told
 
 router = pages()
 MINUTES = 60
@@ -30,6 +31,12 @@ MINUTES = 60
 FRESH_SECONDS = 1.0
 # So many streams have a chart of their own; the rest have their line in the table.
 CHARTS = 12
+SLO_NAMES: dict[Slo, str] = {
+    "duplicates": "Duplicates",
+    "double_applies": "Double applies",
+    "latency": "Latency",
+    "dead_letters": "Dead letters",
+}
 _PIPELINE = attrgetter("pipeline")
 
 
@@ -63,14 +70,14 @@ class Now:
     """Where everything stands."""
 
     streams: list[Stream]
-    wrongs: list[wrong.Wrong]
+    wrongs: list[Told]
     workers: int
     rolled_at: datetime
 
     @property
     def lead(self) -> str:
         """It in one sentence."""
-        bad = sum(w.severity == "bad" for w in self.wrongs)
+        bad = sum(w.wrong.severity == "bad" for w in self.wrongs)
         if bad:
             return f"{many(bad, 'thing needs', 'things need')} you now."
         if self.wrongs:
@@ -84,7 +91,7 @@ class Now:
             return self
         return Now(
             [s for s in self.streams if by.sees(s.now.pipeline)],
-            [w for w in self.wrongs if all(map(by.sees, w.pipelines))],
+            [w for w in self.wrongs if all(map(by.sees, w.wrong.whose))],
             self.workers,
             self.rolled_at,
         )
@@ -106,7 +113,7 @@ async def now(request: Request) -> Response:
         live=True,
         view=view,
         charts=CHARTS,
-        slos=wrong.SLO_NAMES,
+        slos=SLO_NAMES,
         targets=state.serving.tuning.targets,
     )
 
@@ -118,9 +125,11 @@ async def _look(serving: Serving) -> Now:
         series = await flow.series(db, MINUTES)
         workers = await worker.alive(db)
         window = serving.tuning.error_budget_seconds
-        levels = await slo.standing(db, serving.tuning.targets)
-        found = await wrong.look(db, standing, levels, workers, datetime.now(UTC), window)
-    named = {name for w in found for name in w.pipelines}
+        targets = serving.tuning.targets
+        levels = await slo.standing(db, targets)
+        clock = await flow.clock(db)
+        found = await wrong.look(db, standing, levels, clock, workers, targets, window)
+    named = {name for w in found for name in w.whose}
     of = groupby(sorted(levels, key=_PIPELINE), key=_PIPELINE)
     by_pipeline = {name: list(some) for name, some in of}
     streams = [
@@ -134,7 +143,7 @@ async def _look(serving: Serving) -> Now:
     ]
     # What is wrong first, then what is busy.
     streams.sort(key=lambda s: (not s.wrong, -s.received, s.now.pipeline))
-    return Now(streams, found, workers, series.rolled_at)
+    return Now(streams, [told(w) for w in found], workers, series.rolled_at)
 
 
 def _stream(
