@@ -104,3 +104,13 @@ async def test_a_deed_about_many_is_told_once(world: World) -> None:
     page = await (await visitor(await app_of(world.db), world.db)).page("/activity")
     assert "40 entries" in page
     assert page.count("test data") == 1
+
+
+async def test_two_deeds_with_the_same_words_stay_two(world: World) -> None:
+    """Whoever signs in twice is told twice."""
+    for _ in range(2):
+        await world.db.execute(
+            "INSERT INTO headgate.action (actor, verb, because) VALUES ('ann', 'look', 'a hunch')"
+        )
+    page = await (await visitor(await app_of(world.db), world.db)).page("/activity")
+    assert page.count("a hunch") == 2
