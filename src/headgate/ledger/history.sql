@@ -27,7 +27,7 @@ SELECT e.id FROM headgate.entry e WHERE e.uri = ANY ($1::text[]) ORDER BY e.id D
 
 -- name: ids_by_uri_quick
 -- Without a walk through all entries: what readers see of a uri, the versions before it, and what of it
--- waits for a decision.
+-- is among the newest that wait for a decision.
 WITH RECURSIVE back AS (
     SELECT u.entry, u.predecessor FROM headgate.pipeline p
     CROSS JOIN LATERAL (
@@ -40,7 +40,8 @@ WITH RECURSIVE back AS (
 SELECT x.id FROM (
     (SELECT b.entry AS id FROM back b LIMIT $2)
     UNION
-    (SELECT q.entry FROM headgate.quarantine q JOIN headgate.entry e ON e.id = q.entry
+    (SELECT q.entry FROM (SELECT q.entry FROM headgate.quarantine q ORDER BY q.entry DESC LIMIT 5000) q
+     CROSS JOIN LATERAL (SELECT e.uri FROM headgate.entry e WHERE e.id = q.entry OFFSET 0) e
      WHERE e.uri = ANY ($1::text[]) LIMIT $2)) x
 ORDER BY x.id DESC LIMIT $2
 

@@ -14,13 +14,18 @@ WHERE u.entry < $1 AND u.entry >= $2 AND ($3::text[] IS NULL OR p.name = ANY ($3
 ORDER BY u.entry DESC LIMIT $6
 
 -- name: versions
--- All versions of the uri that a publication is of, the newest first.
+-- All versions of the uri that a publication is of, the newest first. Each is looked up (OFFSET 0): left
+-- to itself, the planner would rather join all publications.
 WITH RECURSIVE back AS (
     SELECT x.entry, x.predecessor FROM headgate.publication u
-    JOIN headgate.publication x ON x.pipeline = u.pipeline AND x.uri = u.uri AND x.successor IS NULL
+    CROSS JOIN LATERAL (
+        SELECT x.entry, x.predecessor FROM headgate.publication x
+        WHERE x.pipeline = u.pipeline AND x.uri = u.uri AND x.successor IS NULL OFFSET 0) x
     WHERE u.entry = $1
     UNION ALL
-    SELECT x.entry, x.predecessor FROM back b JOIN headgate.publication x ON x.entry = b.predecessor)
+    SELECT x.entry, x.predecessor FROM back b
+    CROSS JOIN LATERAL (
+        SELECT x.entry, x.predecessor FROM headgate.publication x WHERE x.entry = b.predecessor OFFSET 0) x)
 SELECT b.entry FROM back b LIMIT $2
 
 -- name: head_of

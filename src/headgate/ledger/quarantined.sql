@@ -20,15 +20,17 @@ JOIN LATERAL (
 GROUP BY 1, 2, 3 ORDER BY entries DESC, 1, 2, 3
 
 -- name: listed
+-- The page first, then what belongs to each of its lines.
 SELECT q.entry, p.name AS pipeline, q.class, q.reason, q.error, q.attempts, q.first_at, q.last_at, e.uri
-FROM headgate.quarantine q
+FROM (SELECT * FROM headgate.quarantine q
+      WHERE ($1::text IS NULL OR q.pipeline = (SELECT x.id FROM headgate.pipeline x WHERE x.name = $1))
+        AND ($2::text IS NULL OR q.class = $2)
+        AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)
+        AND q.entry < $5
+      ORDER BY q.entry DESC LIMIT $6) q
 JOIN headgate.pipeline p ON p.id = q.pipeline
-JOIN headgate.entry e ON e.id = q.entry
-WHERE ($1::text IS NULL OR q.pipeline = (SELECT x.id FROM headgate.pipeline x WHERE x.name = $1))
-  AND ($2::text IS NULL OR q.class = $2)
-  AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)
-  AND q.entry < $5
-ORDER BY q.entry DESC LIMIT $6
+CROSS JOIN LATERAL (SELECT e.uri FROM headgate.entry e WHERE e.id = q.entry OFFSET 0) e
+ORDER BY q.entry DESC
 
 -- name: discards
 -- What was discarded and can still be brought back, with the decision.

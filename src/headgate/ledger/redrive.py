@@ -138,8 +138,11 @@ class Followed:
 
 
 async def preview(db: Database | Link, wanted: Wanted, terms: Terms) -> Planned:
-    """What a plan would do now; nothing is changed."""
-    return (await _look(db, wanted, terms))[0]
+    """What a plan would do now; nothing is changed, and nothing but its figures is read."""
+    asked = (wanted.pipeline, wanted.classed, wanted.reason, wanted.since)
+    counts = {(r[0], r[1], r[2]): r[3] for r in await db.fetch(Q.counted, *asked)}
+    first = [r["entry"] for r in await db.fetch(Q.first, *asked, terms.canary)]
+    return Planned(counts, first, sum(counts.values()))
 
 
 async def plan(db: Database, wanted: Wanted, terms: Terms, *, because: str, actor: str = "") -> int:
@@ -147,7 +150,7 @@ async def plan(db: Database, wanted: Wanted, terms: Terms, *, because: str, acto
     if not because.strip():
         raise UsageError("a reason is needed", hint='add: --because "why"')
     async with db.transaction() as link:
-        planned, rows = await _look(link, wanted, terms)
+        rows = await _look(link, wanted, terms)
         if not rows:
             raise UsageError(
                 "nothing in quarantine is like that", hint="See: headgate quarantine summary"
@@ -172,7 +175,7 @@ async def plan(db: Database, wanted: Wanted, terms: Terms, *, because: str, acto
             terms.per_second,
             terms.stop_share,
             terms.backlog,
-            planned.total,
+            len(rows),
         )
         await link.execute(
             Q.list_entries,
@@ -187,19 +190,18 @@ async def plan(db: Database, wanted: Wanted, terms: Terms, *, because: str, acto
     return made
 
 
-async def _look(db: Database | Link, wanted: Wanted, terms: Terms) -> tuple[Planned, list[Record]]:
+async def _look(link: Link, wanted: Wanted, terms: Terms) -> list[Record]:
     """What fits, in the order in which it is to be released.
 
     Those that go first are spread over pipelines and reasons: one reason must not speak for
     another. Each is the oldest of its subject, and the rest follows by number: order is kept.
     """
-    rows = await db.fetch(Q.matching, wanted.pipeline, wanted.classed, wanted.reason, wanted.since)
+    asked = (wanted.pipeline, wanted.classed, wanted.reason, wanted.since)
+    rows = await link.fetch(Q.matching, *asked)
     able = sorted((r for r in rows if r["first"]), key=lambda r: (r["rank"], r["entry"]))
     first = able[: terms.canary]
     ahead = {r["entry"] for r in first}
-    counts = Counter((r["name"], r["class"], r["reason"]) for r in rows)
-    planned = Planned(dict(counts), [r["entry"] for r in first], len(rows))
-    return planned, [*first, *(r for r in rows if r["entry"] not in ahead)]
+    return [*first, *(r for r in rows if r["entry"] not in ahead)]
 
 
 async def move(db: Database) -> bool:

@@ -9,6 +9,29 @@ WHERE ($1::text IS NULL OR p.name = $1) AND ($2::text IS NULL OR q.class = $2)
   AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)
 ORDER BY q.entry
 
+-- name: counted
+-- How many fit, by pipeline, class and reason.
+SELECT p.name, g.class, g.reason, g.entries
+FROM (SELECT q.pipeline, q.class, q.reason, count(*) AS entries FROM headgate.quarantine q
+      WHERE ($1::text IS NULL OR q.pipeline = (SELECT x.id FROM headgate.pipeline x WHERE x.name = $1))
+        AND ($2::text IS NULL OR q.class = $2)
+        AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)
+      GROUP BY 1, 2, 3) g
+JOIN headgate.pipeline p ON p.id = g.pipeline
+ORDER BY g.entries DESC, 1, 2, 3
+
+-- name: first
+-- Of what `matching` finds, those that would go first.
+SELECT m.entry FROM (
+    SELECT q.entry,
+           row_number() OVER (PARTITION BY q.pipeline, q.subject ORDER BY q.entry) = 1 AS first,
+           row_number() OVER (PARTITION BY q.pipeline, q.class, q.reason ORDER BY q.entry) AS rank
+    FROM headgate.quarantine q
+    WHERE ($1::text IS NULL OR q.pipeline = (SELECT x.id FROM headgate.pipeline x WHERE x.name = $1))
+      AND ($2::text IS NULL OR q.class = $2)
+      AND ($3::text IS NULL OR q.reason = $3) AND ($4::timestamptz IS NULL OR q.last_at >= $4)) m
+WHERE m.first ORDER BY m.rank, m.entry LIMIT $5
+
 -- name: make
 INSERT INTO headgate.redrive
     (actor, because, asked, pipelines, canary, batch, per_second, stop_share, backlog, total)

@@ -62,7 +62,6 @@ async def new(request: Request) -> Response:
     planned, terms, refusal, hint = None, Terms(), "", ""
     async with serving.readers, ledger():
         known = await pipelines(serving.db, by)
-        groups = [g for g in await quarantined.summary(serving.db) if g.pipeline in known]
         try:
             terms = _terms(said)
             planned = await redrive.preview(serving.db, of, terms)
@@ -70,17 +69,29 @@ async def new(request: Request) -> Response:
             refusal, hint = f"{error}", getattr(error, "hint", "") or ""
         spent = {row["name"] for row in await serving.db.fetch(budget.Q.spent)}
         workers = await alive(serving.db)
+        kinds = await _kinds(serving, of, planned)
     if planned is not None and not all(by.by.sees(name) for name, _, _ in planned.counts):
         planned, refusal = None, "some of these entries are of pipelines that are not yours"
         hint = "Choose a pipeline of yours."
     slow = sorted(spent & {name for name, _, _ in planned.counts} if planned else ())
-    classes, reasons = sorted({g.classed for g in groups}), sorted({g.reason for g in groups})
+    classes = sorted({classed for name, classed, _ in kinds if name in known})
+    reasons = sorted({reason for name, _, reason in kinds if name in known})
     view = Draft(
         of, said, planned, refusal, hint, slow, workers, known, classes, reasons, terms.pace
     )
     return render(
         request, "redrive_new.html", "Plan a redrive", here="quarantine", view=view, by=by
     )
+
+
+async def _kinds(
+    serving: Serving, of: Wanted, planned: Planned | None
+) -> list[tuple[str, str, str]]:
+    """What there is to choose from: pipelines, classes, reasons."""
+    if planned is not None and of == quarantined.ANY:
+        return list(planned.counts)
+    found = await quarantined.summary(serving.db)
+    return [(group.pipeline, group.classed, group.reason) for group in found]
 
 
 _USUAL = {"canary": "5", "batch": "50", "rate": "10/s", "stop_share": "0.2", "backlog": "1000"}
