@@ -26,6 +26,7 @@ from .spans import parse
 
 METRICS_SECONDS = 10.0
 EXPORT_SECONDS = 5.0
+GATHER_SECONDS = 2.0
 CLOSE_SECONDS = 3.0
 LINES = 64
 LINES_AT_ONCE = 8
@@ -81,18 +82,20 @@ class Exporter:
                 self._attempt(self._send_metrics, "metrics", 1)
 
     def _next(self, seconds: float) -> tuple[list[bytes], bool]:
-        """What lies in the queue, as soon as there is any; and whether more may come."""
+        """What is told within some seconds, and a moment more; and whether more may come."""
         lines: list[bytes] = []
-        try:
-            line = self._lines.get(timeout=seconds)
-            while line is not None:
-                lines.append(line)
-                if len(lines) >= LINES_AT_ONCE:
-                    return lines, True
-                line = self._lines.get_nowait()
-        except queue.Empty:
-            return lines, True
-        return lines, False
+        until = time.monotonic() + seconds
+        while len(lines) < LINES_AT_ONCE:
+            try:
+                line = self._lines.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                break
+            if line is None:
+                return lines, False
+            if not lines:  # a request costs more than what is in it
+                until = time.monotonic() + GATHER_SECONDS
+            lines.append(line)
+        return lines, True
 
     def _attempt(self, send: Callable[[], bool], kind: str, count: int) -> None:
         try:
