@@ -166,10 +166,6 @@ WHERE r.state = 'running' AND r.mode = 'publish' AND r.pins = ANY ($1::bytea[])
   AND (p.spent_at IS NULL OR p.overridden_until > clock_timestamp())
 GROUP BY p.name
 
--- name: far
--- How far a verification is, and what it found so far.
-SELECT r.done, r.report::text AS report FROM headgate.replay r WHERE r.id = $1
-
 -- name: verified
 -- A page of inputs was verified: from where it stood, or not at all.
 UPDATE headgate.replay SET done = $3, report = $4::text::jsonb, moved_at = clock_timestamp(),

@@ -18,7 +18,7 @@ from typing import Any
 import orjson
 
 from headgate.errors import ObjectMissing, UsageError
-from headgate.ledger import reread
+from headgate.ledger import replays, reread
 from headgate.ledger.replay import Frozen, Q
 from headgate.model.envelope import Envelope
 from headgate.model.frozen import Pins, origin, pins, seed_of
@@ -65,9 +65,8 @@ async def verify(
     progress: Progress = lambda done, inputs: None,
 ) -> Report:
     """Run what was frozen again, from where it was broken off; what was found."""
-    (row,) = await db.fetch(Q.far, frozen.id)
-    report = Report.restore(row["report"])
-    done: int = row["done"]
+    begun = await replays.replay(db, frozen.id)
+    report, done = Report.restore(begun.report), begun.done
     folder = Path(tempfile.mkdtemp(prefix="headgate-replay-"))
     store = open_store(declared.store, local)
     work = _Verification(db, declared, store, now, Process(target, declared.name, folder), folder)
