@@ -32,17 +32,19 @@ class Photo:
 
     name: str
     path: str
-    click: str | None = None
+    clicks: tuple[str, ...] = ()
     dark: bool = False
     wide: int = 1280
     high: int = 860
 
 
+_CHANGE = "main table a[href^='/changes/']"
+_LIFE = "main a[href^='/entries/']"
 PHOTOS = (
     Photo("console-now", "/", high=900),
-    Photo("console-change", "/changes?outcome=finalized", click="main table a[href^='/changes/']"),
+    Photo("console-change", "/changes?outcome=finalized", clicks=(_CHANGE,)),
     Photo("console-quarantine", "/quarantine", dark=True, high=640),
-    Photo("console-entry", "/quarantine", click="main a[href^='/entries/']", dark=True),
+    Photo("console-entry", "/changes?outcome=finalized", clicks=(_CHANGE, _LIFE), dark=True),
     Photo("console-phone", "/", wide=390, high=844),
 )
 
@@ -69,8 +71,8 @@ def _take(page: Page, url: str, photo: Photo, images: Path) -> Path:
     page.set_viewport_size({"width": photo.wide, "height": photo.high})
     page.emulate_media(color_scheme="dark" if photo.dark else "light")
     page.goto(url + photo.path)
-    if photo.click is not None:
-        page.locator(photo.click).first.click()
+    for click in photo.clicks:
+        page.locator(click).first.click()
         page.wait_for_load_state("load")
     file = images / f"{photo.name}.png"
     page.screenshot(path=file)

@@ -94,7 +94,7 @@ def _levels(standing: Sequence[SloStanding]) -> Iterator[Wrong]:
             "warn" if s.slo == "duplicates" else "bad",
             f"slo_{s.state}",
             f"{s.pipeline}: the budget for {s.slo.replace('_', ' ')} {word}",
-            f"Promised: {s.promise}. {s.bad:,.0f} of {s.total:,.0f} were not.",
+            f"Promised: {s.promise}. It was {s.bad:,.0f} of {s.total:,.0f}.",
             run,
             page,
             s.pipeline,
