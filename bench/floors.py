@@ -34,6 +34,7 @@ CEILINGS = {
     "catalog_rebuild": (500.0, "µs"),
     "stac_search_p95": (50.0, "ms"),
     "api_lists_p95": (50.0, "ms"),
+    "console_pages_p100": (100.0, "ms"),
     "readers_cost": (0.1, "×"),
     "reconcile_seconds": (60.0, "s"),
     "reconcile_peak": (500.0, "MB"),

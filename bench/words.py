@@ -44,6 +44,16 @@ FIGURES = {
     "stac_search_p95": ("a search over 100,000 items, 95 % are quicker than", "stac_search"),
     "api_lists_p50": ("a list of the API over 1,000,000 entries, half are quicker than", "lists"),
     "api_lists_p95": ("a list of the API over 1,000,000 entries, 95 % are quicker than", "lists"),
+    "api_lists_p100": ("a list of the API over 1,000,000 entries, the slowest", "lists"),
+    "console_pages_p50": (
+        "a page of the console over 1,000,000 entries, half are quicker than",
+        "lists",
+    ),
+    "console_pages_p95": (
+        "a page of the console over 1,000,000 entries, 95 % are quicker than",
+        "lists",
+    ),
+    "console_pages_p100": ("a page of the console over as many, the slowest", "lists"),
     "readers_cost": ("what 200 readers of the change feed cost, as a share", "readers"),
     "readers_delay_p50": ("from a commit to 200 readers, half are quicker than", "readers"),
     "readers_delay_p95": ("from a commit to 200 readers, 95 % are quicker than", "readers"),
