@@ -41,6 +41,17 @@ def signed_in(runtime: Runtime, browser: Browser) -> Callable[[Role], look.Sessi
     return cache(lambda role: look.sign_in(runtime, browser, role))
 
 
+@pytest.fixture(params=[("phone", "dark"), ("desk", "light")], ids="-".join)
+def hands(request: pytest.FixtureRequest, eyes: look.Eyes) -> look.Eyes:
+    """A steward who does something: on a phone in the dark, then at a desk in the light."""
+    width, theme = request.param
+    wide, high = look.WIDTHS[width]
+    eyes.page.set_viewport_size({"width": wide, "height": high})
+    eyes.page.emulate_media(color_scheme=theme)
+    eyes.look, eyes.theme = f"{width}-{theme}", theme
+    return eyes
+
+
 @pytest.fixture
 def eyes(
     runtime: Runtime, browser: Browser, signed_in: Callable[[Role], look.Session]

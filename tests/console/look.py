@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Browser, BrowserContext, Page, StorageState, sync_playwright
@@ -19,7 +19,8 @@ from headgate.model.role import Role
 Session = StorageState
 PICTURES = Path(__file__).parents[2] / "build" / "screenshots"
 WIDTHS = {"phone": (360, 740), "desk": (1280, 860)}
-THEMES = ("light", "dark")
+Theme = Literal["light", "dark"]
+THEMES: tuple[Theme, ...] = ("light", "dark")
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
 ARGS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -80,6 +81,8 @@ class Eyes:
     runtime: Runtime
     context: BrowserContext
     page: Page
+    look: str = ""
+    theme: Theme = "light"
     complaints: list[str] = field(default_factory=list[str])
 
     def __post_init__(self) -> None:
@@ -103,6 +106,8 @@ class Eyes:
         nothing, nothing is wider than the screen. A picture of each is kept.
         """
         name = name or re.sub(r"\W+", "-", path).strip("-") or "now"
+        before = self.page.viewport_size
+        assert before is not None
         for width, (wide, high) in WIDTHS.items():
             self.page.set_viewport_size({"width": wide, "height": high})
             self.go(path)
@@ -113,7 +118,8 @@ class Eyes:
                 assert_accessible(self.page, only_colours=theme != THEMES[0])
                 PICTURES.mkdir(parents=True, exist_ok=True)
                 self.page.screenshot(path=PICTURES / f"{name}-{width}-{theme}.png", full_page=True)
-        self.page.emulate_media(color_scheme="light")
+        self.page.emulate_media(color_scheme=self.theme)
+        self.page.set_viewport_size(before)
         assert self.complaints == []
 
     def overflow(self) -> int:

@@ -54,10 +54,10 @@ def broken(runtime: Runtime, name: str) -> int:
     return entry_of(runtime, name)
 
 
-def test_an_entry_is_discarded_taken_back_and_released(eyes: Eyes) -> None:
+def test_an_entry_is_discarded_taken_back_and_released(hands: Eyes) -> None:
     """Each decision says what it did on the page, and is in the ledger with its reason."""
-    runtime, entry = eyes.runtime, broken(eyes.runtime, "decided.csv")
-    page = eyes.go(f"/quarantine/{entry}")
+    runtime, entry = hands.runtime, broken(hands.runtime, f"decided-{hands.look}.csv")
+    page = hands.go(f"/quarantine/{entry}")
     expect(page.locator("pre")).to_contain_text("station,at,mm")
     give(page, "Discard")
     expect(page.get_by_role("status")).to_contain_text(f"Entry {entry} discarded")
@@ -90,7 +90,10 @@ LOOKED_AT = {
     "entry": "SELECT '/entries/' || max(entry) FROM headgate.entry_state WHERE status = 'waiting'",
     "quarantine": "/quarantine",
     "case": "SELECT '/quarantine/' || min(entry) FROM headgate.quarantine",
+    "redrives": "/redrives",
     "redrive-new": "/redrives/new",
+    "find": "/find?q=oslo",
+    "discarded": "/quarantine?discarded=true",
     "replays": "/replays",
 }
 
@@ -112,40 +115,41 @@ def test_without_a_reason_nothing_is_done(eyes: Eyes) -> None:
     assert status(eyes.runtime, entry) == "quarantined"
 
 
-def test_several_are_decided_at_once(eyes: Eyes) -> None:
+def test_several_are_decided_at_once(hands: Eyes) -> None:
     """Whoever has looked at a list decides about those that are chosen."""
-    chosen = [broken(eyes.runtime, f"many-{n}.csv") for n in range(2)]
-    page = eyes.go("/quarantine?pipeline=rain")
+    chosen = [broken(hands.runtime, f"many-{hands.look}-{n}.csv") for n in range(2)]
+    page = hands.go("/quarantine?pipeline=rain")
     for entry in chosen:
         page.get_by_label(f"Choose entry {entry}", exact=True).check()
     give(page, "Discard")
     expect(page.get_by_role("status")).to_contain_text(f"Entries {chosen[0]}, {chosen[1]}")
-    assert [status(eyes.runtime, entry) for entry in chosen] == ["rolled_back"] * 2
+    assert [status(hands.runtime, entry) for entry in chosen] == ["rolled_back"] * 2
     page.get_by_role("link", name="Discarded").click()
     expect(page.get_by_role("link", name=f"{chosen[0]}", exact=True)).to_be_visible()
 
 
-def test_a_publication_is_reverted_as_its_preview_said(eyes: Eyes) -> None:
+def test_a_publication_is_reverted_as_its_preview_said(hands: Eyes) -> None:
     """The preview names the version that comes back; then readers see it, as a new version."""
-    runtime = eyes.runtime
-    runtime.put("incoming/undo.csv", csv_of("undo-1", 2))
-    eventually(lambda: runtime.sql("SELECT 1 FROM reading WHERE station = 'undo-1'") != [])
-    runtime.put("incoming/undo.csv", csv_of("undo-1", 5))
-    second = eventually_version(runtime, "undo.csv", 2)
-    page = eyes.go(f"/changes/{second}")
+    runtime, name = hands.runtime, f"undo-{hands.look}"
+    rows = "SELECT 1 FROM reading WHERE station = %s"
+    runtime.put(f"incoming/{name}.csv", csv_of(name, 2))
+    eventually(lambda: runtime.sql(rows, name) != [])
+    runtime.put(f"incoming/{name}.csv", csv_of(name, 5))
+    second = eventually_version(runtime, f"{name}.csv", 2)
+    page = hands.go(f"/changes/{second}")
     expect(page.locator("#preview")).to_contain_text("replaced")
     expect(page.locator("#preview")).to_contain_text("-3")
     give(page, "Revert")
     expect(page.get_by_role("status")).to_contain_text(f"takes publication {second} back")
-    third = eventually_version(runtime, "undo.csv", 3)
+    third = eventually_version(runtime, f"{name}.csv", 3)
     expect(page).to_have_url(re.compile(f"/entries/{third}$"))
-    assert len(runtime.sql("SELECT 1 FROM reading WHERE station = 'undo-1'")) == 2
-    page = eyes.go(f"/changes/{third}")
+    assert len(runtime.sql(rows, name)) == 2
+    page = hands.go(f"/changes/{third}")
     expect(page.locator(".tags")).to_contain_text("reverted")
     expect(page.locator(".said")).to_contain_text(BECAUSE)
     expect(page.locator("svg.lineage")).to_contain_text("was taken back by")
 
-    page = eyes.go(f"/changes/{second}")
+    page = hands.go(f"/changes/{second}")
     expect(page.locator(".undo")).to_contain_text("Not from here")
     page.get_by_role("link", name="Go to what readers see now").click()
     expect(page).to_have_url(re.compile(f"/changes/{third}\\?to=2"))
@@ -159,18 +163,29 @@ def eventually_version(runtime: Runtime, name: str, version: int) -> int:
     return runtime.sql(asked, f"%/{name}", version)[0][0]
 
 
-def test_a_waiting_entry_is_reset_and_tried_at_once(eyes: Eyes) -> None:
+def test_a_waiting_entry_is_reset_and_tried_at_once(hands: Eyes) -> None:
     """Its next attempt was minutes away; somebody knows better."""
-    runtime, entry = eyes.runtime, entry_of(eyes.runtime, "away.csv")
-    assert status(runtime, entry) == "waiting"
+    runtime, entry = hands.runtime, entry_of(hands.runtime, "away.csv")
+    eventually(lambda: status(runtime, entry) == "waiting")
     tried = "SELECT 1 FROM headgate.journal WHERE entry = %s AND attempt > 0"
     before = len(runtime.sql(tried, entry))
-    page = eyes.go(f"/entries/{entry}")
+    page = hands.go(f"/entries/{entry}")
     expect(page.locator("#preview")).to_contain_text("its attempts begin anew, and it is due now")
     give(page, "Reset")
     expect(page.get_by_role("status")).to_contain_text(f"Entry {entry} runs")
     eventually(lambda: len(runtime.sql(tried, entry)) > before)
     assert decided(runtime, "reset")[-1][1] == BECAUSE
+
+
+def test_a_published_entry_is_reset_and_published_anew(eyes: Eyes) -> None:
+    """From the bytes that were kept, through the same gates: readers see a version more."""
+    runtime = eyes.runtime
+    runtime.put("incoming/anew.csv", csv_of("anew", 2))
+    first = eventually_version(runtime, "anew.csv", 1)
+    page = eyes.go(f"/entries/{first}")
+    give(page, "Reset")
+    expect(page.get_by_role("status")).to_contain_text("a worker takes it now")
+    eventually_version(runtime, "anew.csv", 2)
 
 
 def test_names_errors_and_payloads_are_text(eyes: Eyes) -> None:

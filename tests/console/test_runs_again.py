@@ -55,17 +55,17 @@ def test_a_redrive_stops_by_itself_when_its_first_fail(eyes: Eyes, shut: list[in
     eyes.inspect(page.url.removeprefix(eyes.runtime.url), "redrive-stopped")
 
 
-def test_a_redrive_is_watched_paused_resumed_and_stopped(eyes: Eyes, shut: list[int]) -> None:
+def test_a_redrive_is_watched_paused_resumed_and_stopped(hands: Eyes, shut: list[int]) -> None:
     """The gate is open: the first pass; then it is one an hour, until somebody stops it."""
-    runtime = eyes.runtime
+    runtime = hands.runtime
     (runtime.folder / "shut").unlink()
-    page = eyes.go("/redrives/new?pipeline=gauge&canary=2&rate=1%2Fh")
+    page = hands.go("/redrives/new?pipeline=gauge&canary=2&rate=1%2Fh")
     give(page, "Start the redrive")
     eventually(lambda: redrive(runtime, "state") == "running")
     expect(page.locator("#top")).to_contain_text("running", timeout=20_000)
     expect(page.locator("#far")).to_contain_text("at most 1 an hour")
     assert redrive(runtime, "passed") == 2
-    eyes.inspect(page.url.removeprefix(runtime.url), "redrive-running")
+    hands.inspect(page.url.removeprefix(runtime.url), "redrive-running")
     for button, said in (("Pause", "is paused"), ("Resume", "goes on"), ("Stop", "is stopped")):
         give(page, button)
         expect(page.get_by_role("status")).to_contain_text(said)
@@ -77,18 +77,18 @@ def test_a_redrive_is_watched_paused_resumed_and_stopped(eyes: Eyes, shut: list[
     assert finished[0][0] == 4
 
 
-def test_a_verification_proves_that_all_comes_out_the_same(eyes: Eyes) -> None:
+def test_a_verification_proves_that_all_comes_out_the_same(hands: Eyes) -> None:
     """Asked in the browser, done beside the data; the page says so, and the ledger."""
-    page = eyes.go("/replays")
+    page = hands.go("/replays")
     page.get_by_label("Pipeline").select_option("soil")
     page.get_by_label("Why").fill(BECAUSE)
     page.get_by_role("button", name="Preview").click()
     expect(page.get_by_role("status")).to_contain_text("3 inputs would be run again and compared")
     give(page, "Start")
     expect(page).to_have_url(re.compile(r"/replays/\d+$"))
-    eventually(lambda: replay(eyes.runtime, "state") == "done", seconds=60)
+    eventually(lambda: replay(hands.runtime, "state") == "done", seconds=60)
     expect(page.locator("#report")).to_contain_text("All came out the same", timeout=20_000)
-    assert replay(eyes.runtime, "report ->> 'same'") == "3"
+    assert replay(hands.runtime, "report ->> 'same'") == "3"
 
 
 def test_a_verification_says_what_diverged_and_why(eyes: Eyes) -> None:
@@ -107,11 +107,11 @@ def test_a_verification_says_what_diverged_and_why(eyes: Eyes) -> None:
     eyes.inspect(page.url.removeprefix(runtime.url), "replay-diverged")
 
 
-def test_a_replay_publishes_anew(eyes: Eyes) -> None:
+def test_a_replay_publishes_anew(hands: Eyes) -> None:
     """What it makes takes the place of what readers saw, as a version of its own."""
-    runtime = eyes.runtime
+    runtime = hands.runtime
     before = runtime.sql("SELECT max(version) FROM headgate.publication WHERE uri LIKE '%%hill%%'")
-    page = eyes.go("/replays?pipeline=soil&mode=publish")
+    page = hands.go("/replays?pipeline=soil&mode=publish")
     give(page, "Start")
     eventually(lambda: replay(runtime, "state") == "done", seconds=60)
     expect(page.locator("#top")).to_contain_text("done", timeout=20_000)
@@ -119,6 +119,18 @@ def test_a_replay_publishes_anew(eyes: Eyes) -> None:
     after = runtime.sql("SELECT max(version) FROM headgate.publication WHERE uri LIKE '%%hill%%'")
     assert after[0][0] == before[0][0] + 1
     assert decided(runtime, "replay")[-1][1] == BECAUSE
+
+
+def test_a_replay_is_stopped(eyes: Eyes) -> None:
+    """One an hour is too slow; what it did until then stays, the rest is not begun."""
+    runtime = eyes.runtime
+    asked = ("replay", "pipelines.py", "soil", "--publish", "--rate", "1/h")
+    runtime.run(*asked, "--because", "a slow one")
+    page = eyes.go(f"/replays/{replay(runtime, 'id')}")
+    give(page, "Stop")
+    expect(page.get_by_role("status")).to_contain_text("stopped")
+    assert replay(runtime, "state") == "stopped"
+    expect(page.locator("#top")).to_contain_text("stopped")
 
 
 def replay(runtime: Runtime, column: str) -> object:

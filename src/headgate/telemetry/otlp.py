@@ -13,6 +13,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from headgate.errors import ConfigError
@@ -51,6 +52,8 @@ class Exporter:
         self._lines: queue.Queue[bytes | None] = queue.Queue(LINES)
         self._began = time.time_ns()
         self._away = False
+        self._under_way = 0
+        self._given_up = False
         self._send_spans, self._send_metrics = self._senders()
         self._thread = threading.Thread(target=self._run, daemon=True, name="otlp")
         self._thread.start()
@@ -63,12 +66,17 @@ class Exporter:
             emit(DROPPED, len(parse(line)), kind="spans")
 
     def close(self) -> None:
-        """Send what is left, for some seconds at most."""
-        try:
+        """Send what is left, for some seconds at most; the rest is dropped, and counted."""
+        with suppress(queue.Full):  # a collector that is away; the thread ends with the process
             self._lines.put(None, timeout=CLOSE_SECONDS)
-        except queue.Full:
-            return  # a collector that is away; the thread ends with the process
         self._thread.join(CLOSE_SECONDS)
+        if self._thread.is_alive():
+            self._given_up = True
+            left = self._under_way
+            with suppress(queue.Empty):
+                while True:
+                    left += len(parse(self._lines.get_nowait() or b"[]"))
+            emit(DROPPED, left, kind="spans")
 
     def _run(self) -> None:
         due, open_ = time.monotonic() + self._metrics_seconds, True
@@ -76,7 +84,9 @@ class Exporter:
             lines, open_ = self._next(max(0.0, due - time.monotonic()))
             if lines:
                 told = [span for line in lines for span in parse(line)]
+                self._under_way = len(told)
                 self._attempt(lambda told=told: self._send_spans(told), "spans", len(told))
+                self._under_way = 0
             if not open_ or time.monotonic() >= due:
                 due = time.monotonic() + self._metrics_seconds
                 self._attempt(self._send_metrics, "metrics", 1)
@@ -103,7 +113,7 @@ class Exporter:
         except Exception as error:  # whatever the library raises, the next export is another one
             log.debug("export failed", kind=kind, why=f"{type(error).__name__}: {error}")
             sent = False
-        if not sent:
+        if not sent and not self._given_up:
             emit(DROPPED, count, kind=kind)
         if sent == self._away:
             self._away = not sent

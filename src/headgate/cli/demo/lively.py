@@ -61,7 +61,7 @@ class Lively:
             os.utime(self.world.incoming / file)
             await self._tell(file)
         elif what < 0.84:
-            await self._break_or_mend(len(there))
+            await self._break_or_mend(there)
         elif there:
             # A sender that is not sure says it all again.
             await self._tell(*self.chance.choices(there, k=self.chance.randint(1, 8)))
@@ -72,11 +72,12 @@ class Lively:
         self.world.put(file, self._readings(file))
         await self._tell(*[file] * self.chance.choice((1, 1, 1, 2, 3)))
 
-    async def _break_or_mend(self, n: int) -> None:
+    async def _break_or_mend(self, there: list[str]) -> None:
         if len(self._broken) >= BROKEN or (self._broken and self.chance.random() < 0.5):
             await self._send(self._broken[0])
         else:
-            file = f"{LIVELY}{n:04}.csv"
+            new = f"{LIVELY}{len(there):04}.csv"
+            file = new if len(there) < FILES else self.chance.choice(there)
             self._broken.append(file)
             self.world.put(file, BROKEN_TEXT)
             await self._tell(file)
