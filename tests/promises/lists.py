@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from tests.aws.emulator import Aws
 from tests.world import World, until
@@ -13,7 +14,7 @@ from tests.world import World, until
 import headgate as hg
 
 
-def counting(world: World, source: hg.Prefix | hg.Manifest, **declared: str) -> hg.Pipeline:
+def counting(world: World, source: hg.Prefix | hg.Manifest, **declared: Any) -> hg.Pipeline:
     """A pipeline that writes down each object it saw, once per attempt that counted."""
     p = world.pipeline(sources=[source], **declared)
 
@@ -53,7 +54,9 @@ async def test_a_manifest_that_runs_ahead_of_its_objects_ends_well(
     (lists / "a.txt").write_bytes(b"old")
     row = {"path": "a.txt", "sha256": hashlib.sha256(b"new").hexdigest()}
     (lists / "list.json").write_text(json.dumps([row]))
-    p = counting(world, hg.Manifest(lists / "list.json", every=0.1))
+    # Time enough for us to see the first try fail.
+    again = hg.RetryPlan("upstream-event", 8, 60, 1, 1, "equal")
+    p = counting(world, hg.Manifest(lists / "list.json", every=0.1), retry=again)
     running = asyncio.create_task(world.run(p))
     await until(
         lambda: world.val("SELECT count(*) FROM headgate.journal WHERE outcome = 'waiting'")
