@@ -16,7 +16,7 @@ from headgate.ledger import facts
 from headgate.ledger import operation as ledger
 from headgate.model.signal import listen
 
-BUSY_SECONDS = 0.15
+BUSY_SECONDS = 1.0  # well over what a worker takes for itself
 
 
 class Row(TypedDict):
