@@ -195,7 +195,7 @@ async def test_a_collector_that_is_away_costs_nothing_but_its_spans(world: World
             stop()
     assert await world.outcomes() == {"finalized": 20}
     assert time.monotonic() - began < 30
-    assert heard["headgate_telemetry_dropped_total"] > 0
+    assert heard.get("headgate_telemetry_dropped_total", 0) > 0
 
 
 def test_a_message_brings_its_context_in_w3cs_words_or_in_those_of_aws() -> None:

@@ -76,7 +76,8 @@ class Exporter:
             with suppress(queue.Empty):
                 while True:
                     left += len(parse(self._lines.get_nowait() or b"[]"))
-            emit(DROPPED, left, kind="spans")
+            if left:
+                emit(DROPPED, left, kind="spans")
 
     def _run(self) -> None:
         due, open_ = time.monotonic() + self._metrics_seconds, True
