@@ -71,17 +71,12 @@ def left(s: SloStanding) -> Text:
     return show.text(f"{max(s.budget_left, -9.99):.0%}", _STYLES[s.state])
 
 
-_TODO = {
-    "duplicates": "headgate status   # who tells things twice: docs, runbook duplicate-spike",
-    "double_applies": "headgate verify   # finds the entries: docs, runbook double-apply",
-    "latency": "headgate top   # what waits, and for whom: docs, runbook stuck-or-slow",
-    "dead_letters": "headgate quarantine summary   # docs, runbook dead-letters",
-}
-
-
 def say_what_is_wrong(standing: list[SloStanding]) -> None:
     """What to do about promises that are not kept, once each."""
+    from headgate.model.slo import ADVICE
+
     wrong = {s.slo for s in standing if s.state in ("spent", "burning")}
     if wrong:
         show.note("Look into it:")
-        show.hints(*(_TODO[slo] for slo in _TODO if slo in wrong))
+        advice = (ADVICE[slo] for slo in ADVICE if slo in wrong)
+        show.hints(*(f"{run}   # runbook {page}" for run, page in advice))

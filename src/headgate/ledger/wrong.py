@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from headgate.model.slo import SloStanding, Targets
+from headgate.model.slo import ADVICE, SloStanding, Targets
 from headgate.pg import Database, Record
 
 from . import budget, quarantine, redrive, replays
@@ -88,7 +88,7 @@ def _levels(standing: Sequence[SloStanding]) -> Iterator[Wrong]:
                 s.pipeline,
             )
             continue
-        run, page = _LEVELS[s.slo]
+        run, page = ADVICE[s.slo]
         word = "is spent" if s.state == "spent" else f"burns {s.burn['1h']:.0f} times too fast"
         yield Wrong(
             "warn" if s.slo == "duplicates" else "bad",
@@ -99,13 +99,6 @@ def _levels(standing: Sequence[SloStanding]) -> Iterator[Wrong]:
             page,
             s.pipeline,
         )
-
-
-_LEVELS = {
-    "duplicates": ("headgate status", "duplicate-spike"),
-    "latency": ("headgate top", "stuck-or-slow"),
-    "dead_letters": ("headgate quarantine summary", "dead-letters"),
-}
 
 
 def _nobody(streams: Sequence[StreamNow], workers: int, clock: Clock) -> Iterator[Wrong]:

@@ -20,6 +20,13 @@ from typing import Literal, get_args
 Slo = Literal["duplicates", "double_applies", "latency", "dead_letters"]
 SLOS: tuple[Slo, ...] = get_args(Slo)
 State = Literal["ok", "burning", "spent", "no data"]
+# What to run when one is not kept, and the runbook to open.
+ADVICE: dict[Slo, tuple[str, str]] = {
+    "duplicates": ("headgate status", "duplicate-spike"),
+    "double_applies": ("headgate verify --deep", "double-apply"),
+    "latency": ("headgate top", "stuck-or-slow"),
+    "dead_letters": ("headgate quarantine summary", "dead-letters"),
+}
 
 # How fast a budget may burn before somebody is told. Two windows have to agree: the long one says
 # that it matters, the short one that it still goes on.
