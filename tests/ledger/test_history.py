@@ -69,14 +69,14 @@ def test_entries_are_listed_by_page_and_by_what_one_looks_for(ask: Ask) -> None:
     """Newest first; by state, by uri, page after page without a gap."""
 
     async def question(world: World) -> None:
-        everything = (await entries(world.db, limit=100)).entries
+        everything = (await entries(world.db, limit=100)).rows
         ids = [e.entry for e in everything]
         assert ids == sorted(world.entries.values(), reverse=True)
         first = await entries(world.db, limit=5)
         assert first.more
         second = await entries(world.db, limit=100, before=first.before)
         assert not second.more
-        assert [e.entry for e in first.entries + second.entries] == ids
+        assert [e.entry for e in first.rows + second.rows] == ids
         for status, names in {
             "waiting": {"slow1", "late1"},
             "quarantined": {"bad1", "again1"},
@@ -86,19 +86,19 @@ def test_entries_are_listed_by_page_and_by_what_one_looks_for(ask: Ask) -> None:
             "claimed": set[str](),
             "received": set[str](),
         }.items():
-            found = (await entries(world.db, status=status)).entries
+            found = (await entries(world.db, status=status)).rows
             assert {e.entry for e in found} == {world.entry(n) for n in names}, status
             assert all(e.status == status for e in found)
-        a = (await entries(world.db, uri_like="%/a.csv", pipelines=["rain"])).entries
+        a = (await entries(world.db, uri_like="%/a.csv", pipelines=["rain"])).rows
         assert [e.version for e in a] == [2, 1]
-        assert not (await entries(world.db, pipelines=["none"])).entries
+        assert not (await entries(world.db, pipelines=["none"])).rows
         with pytest.raises(UsageError, match="promoted"):
             await entries(world.db, status="promoted")
         # Whoever may look at a few only is told where to go on.
         found, place = list[int](), None
         while True:
             page = await entries(world.db, status="rolled_back", limit=1, before=place, effort=1)
-            found += [e.entry for e in page.entries]
+            found += [e.entry for e in page.rows]
             if not page.more:
                 break
             place = page.before

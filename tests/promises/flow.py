@@ -57,12 +57,12 @@ async def live(world: World, p: hg.Pipeline) -> None:
     await world.receive(p, *(change(f"bad{n}", f"bad{n}") for n in range(4)))
     await world.receive(p, change("slow", "slow"), change("0", "0", minute=-5))
     await world.work(p)
-    bad = [e.entry for e in (await entries(world.db, status="quarantined")).entries]
+    bad = [e.entry for e in (await entries(world.db, status="quarantined")).rows]
     await quarantine.discard(world.db, bad[:2], because="junk")
     await quarantine.undiscard(world.db, bad[:1], because="not junk")
     await quarantine.release(world.db, bad[2:3], because="try again")
     await world.work(p)
-    for entry in (await entries(world.db, status="skipped")).entries:
+    for entry in (await entries(world.db, status="skipped")).rows:
         await reset.reset(world.db, entry.entry, because="look again")
     await world.work(p)
 
@@ -248,7 +248,7 @@ async def test_what_lay_in_quarantine_or_is_run_again_is_not_called_slow(world: 
     fresh = _now(change("bad", "bad"))
     await world.receive(p, fresh)
     await world.work(p)
-    (aside,) = (await entries(world.db, status="quarantined")).entries
+    (aside,) = (await entries(world.db, status="quarantined")).rows
     q = world.pipeline()  # the same, and not picky any more
     await quarantine.release(world.db, [aside.entry], because="repaired")
     await world.receive(q, _now(change("good", "good")))

@@ -48,7 +48,7 @@ async def test_a_discard_can_be_taken_back_exactly(world: World) -> None:
     assert await world.rows("SELECT * FROM headgate.quarantine ORDER BY entry") == before
     figures = (await history.overview(world.db)).pipelines[0]
     assert (figures.discarded, figures.quarantined) == (0, 2)
-    assert (await listed(world.db, status="rolled_back")).entries == []
+    assert (await listed(world.db, status="rolled_back")).rows == []
     said = [s.text for s in await history.explain(world.db, entries[0])]
     assert any("anna took the discard back" in text for text in said), said
     assert [k for (k,) in await world.rows("SELECT kind FROM headgate.rollback_registry")].count(

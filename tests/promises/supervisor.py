@@ -151,6 +151,18 @@ def test_the_server_stops_when_all_who_used_it_were_killed(new_place: Path) -> N
     assert not place.processes()
 
 
+def test_a_child_that_a_stranger_kills_while_it_stops_is_told(place: Place) -> None:
+    """All is done and `up` has asked it to stop: a death of another cause is said all the same."""
+    pipeline = place.folder / "load.py"
+    dying = "os._exit = lambda code: os.kill(os.getpid(), signal.SIGKILL)\n"
+    pipeline.write_text(pipeline.read_text() + dying)
+    place.put("a")
+    up = place.up()
+    up.ends()
+    assert "work" in up.died_children()
+    place.is_exact(["a"])
+
+
 @contextmanager
 def orphans_adopted() -> Iterator[None]:
     """Processes whose parent dies become children of this one, which reaps none by itself."""

@@ -15,9 +15,9 @@ from .ledger import ask
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from headgate.ledger.entries import Page
     from headgate.ledger.history import EntryState, Life, Statement
     from headgate.ledger.reset import How
+    from headgate.ledger.stretches import Page
     from headgate.pg import Database
 
 STATUSES = ("received", "claimed", "waiting", "quarantined", "finalized", "skipped", "rolled_back")
@@ -54,7 +54,7 @@ def list_(
 ) -> None:
     """Entries, the newest first."""
 
-    async def question(db: Database) -> Page:
+    async def question(db: Database) -> Page[EntryState]:
         from headgate.ledger.entries import containing, entries
 
         return await entries(
@@ -68,7 +68,7 @@ def list_(
         )
 
     page = ask(asked.settings(), question)
-    found, more = page.entries, page.more
+    found, more = page.rows, page.more
     if as_json:
         show.as_json({"entries": found, "more": more})
         return

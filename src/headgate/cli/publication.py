@@ -14,8 +14,9 @@ from .entry import find
 from .ledger import ask
 
 if TYPE_CHECKING:
-    from headgate.ledger.published import Page
+    from headgate.ledger.published import Line
     from headgate.ledger.revert import Plan
+    from headgate.ledger.stretches import Page
     from headgate.model.delta import Delta
     from headgate.model.facts import Facts, Version
     from headgate.pg import Database
@@ -54,7 +55,7 @@ def list_(
 ) -> None:
     """What readers see, the latest first."""
 
-    async def question(db: Database) -> Page:
+    async def question(db: Database) -> Page[Line]:
         from headgate.ledger import published
         from headgate.ledger.entries import containing
 
@@ -69,7 +70,7 @@ def list_(
         )
 
     page = ask(asked.settings(), question)
-    found, more = page.publications, page.more
+    found, more = page.rows, page.more
     if as_json:
         show.as_json({"publications": found, "more": more})
         return

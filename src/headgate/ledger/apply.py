@@ -4,6 +4,8 @@ They share one transaction, in chunks behind savepoints. A handler that fails co
 rerun, not the batch; the others lose nothing but time. Measured, a savepoint for each entry is
 half as fast, and rolling the whole batch back collapses at one percent of poison.
 
+Independent entries that are awaited run a chunk at a time, side by side (`together.py`).
+
 As long as nothing was sent, nothing has to be taken back: a handler that fails before its first
 statement costs nobody anything, and handlers that only defer share one flush, however many.
 """
@@ -15,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from headgate.errors import DeadlineExceeded, EffectRefused, LedgerUnavailable
+from headgate.model import doing
 from headgate.model.object import Object
 from headgate.model.step import ApplyStep, Step
 from headgate.pg import Link, driver
@@ -22,9 +25,12 @@ from headgate.pg.link import is_away
 
 from .attempt import Attempt
 from .run import RunNow, in_thread, mishap
-from .transaction import BlockingTx, Deferred, Statements, Tx, send
+from .together import Habit, InDoubt, Line, SharedTx
+from .transaction import DRIVERS, REFUSED, BlockingTx, Deferred, Statements, Tx, send
 
 CHUNK = 32
+# Who has to run again since somebody of many failed, runs with so many times fewer at once.
+FEWER = 4
 # How a chunk gets its savepoint. The last one is left to COMMIT.
 _FIRST = "SAVEPOINT headgate_chunk"
 _NEXT = f"RELEASE headgate_chunk; {_FIRST}"
@@ -32,12 +38,9 @@ _NEXT = f"RELEASE headgate_chunk; {_FIRST}"
 _SLACK = 0.1
 # The whole transaction is run again, and nobody is charged.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed)
-# What a handler raises by itself may look alike: a refused connection to somewhere else, say.
-_DRIVERS = (driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
-_REFUSED = (driver.PostgresError, driver.InterfaceError, ValueError, TypeError)
-
 
 Failed = list[tuple[Attempt, BaseException]]
+Ended = tuple[Attempt, Tx, BaseException | None]
 Write = Callable[[Link, Sequence[Attempt]], Awaitable[None]]
 
 
@@ -48,11 +51,15 @@ async def apply(
     write_rows: Write | None,
     limit_seconds: float,
     *,
+    habit: Habit | None = None,
     pooler: bool = False,
 ) -> Failed:
-    """Run every handler for every entry, rows first; the entries that failed, undone, with why."""
+    """Run every handler for every entry, rows first; the entries that failed, undone, with why.
+
+    With a `habit`, entries are independent of each other: they need not take turns.
+    """
     link.lent = True
-    chunks = _Chunks(link, steps, write_rows, limit_seconds, pooler)
+    chunks = _Chunks(link, steps, write_rows, limit_seconds, habit, pooler)
     await chunks.run(list(attempts))
     return chunks.failed
 
@@ -66,6 +73,7 @@ class _Chunks:
         steps: Sequence[ApplyStep],
         write_rows: Write | None,
         limit_seconds: float,
+        habit: Habit | None,
         pooler: bool,
     ) -> None:
         self.failed: Failed = []
@@ -76,6 +84,7 @@ class _Chunks:
         self._behind: str | None = _FIRST
         # Behind a pooler the next transaction may meet another server that knows none of them.
         self._statements: Statements | None = None if pooler else {}
+        self._habit = None if pooler or not all(map(_is_async, steps)) else habit
 
     async def run(self, attempts: list[Attempt]) -> None:
         while attempts:
@@ -83,37 +92,78 @@ class _Chunks:
 
     async def _chunk(self, attempts: list[Attempt]) -> int:
         """Run the first of these, behind a savepoint; how many that was."""
-        sent = self._write_rows is not None
         if self._behind is not None:
             await self._link.execute(self._behind)
         self._behind = _NEXT
-        if self._write_rows is not None:
+        habit = self._habit if len(attempts) > 1 else None
+        together = habit is not None and habit.only_writes
+        if together or self._write_rows is not None:
             attempts = attempts[:CHUNK]
+        if self._write_rows is not None:
             await self._write_rows(self._link, attempts)
+        if habit is None or not together:
+            ended = await self._in_turn(attempts)
+            await self._keep(ended)
+            return len(ended)
+        try:
+            await self._keep(await self._side_by_side(attempts, habit))
+        except InDoubt as doubt:
+            if isinstance(doubt.__cause__, _NOBODYS_FAULT):
+                raise doubt.__cause__ from None
+            _wait_out(self._link, doubt.__cause__ or doubt)
+            fewer = len(attempts) // FEWER if habit.only_writes else len(attempts)
+            await self._again(*_parts(attempts, max(1, fewer)))
+        return len(attempts)
+
+    async def _keep(self, ended: list[Ended]) -> None:
+        """Send what was deferred; or run those again that did well, if others have to be undone."""
         done: list[Attempt] = []
         deferred: list[Deferred] = []
-        seen, undo = 0, False
-        async with asyncio.timeout(None) as limit:
-            for seen, attempt in enumerate(attempts, 1):
-                self._wind_up(limit)
-                tx = Tx(self._link.raw, self._statements)
-                wrong = await self._entry(tx, attempt, limit)
-                sent = sent or tx.sent
-                if wrong is None:
-                    done.append(attempt)
-                    deferred += tx.deferred
-                else:
-                    self.failed.append((attempt, wrong))
-                    undo = tx.sent or self._write_rows is not None
-                if undo or (sent and seen >= CHUNK) or limit.expired():
-                    break
-        if (task := asyncio.current_task()) is not None and task.cancelling():
-            raise asyncio.CancelledError  # by somebody else, while our own limit ended
+        undo = False
+        for attempt, tx, wrong in ended:
+            if wrong is None:
+                done.append(attempt)
+                deferred += tx.deferred
+            else:
+                self.failed.append((attempt, wrong))
+                undo |= tx.sent or self._write_rows is not None
         if undo:
             await self._again(done)
         else:
             await self._flush(done, deferred)
-        return seen
+
+    async def _side_by_side(self, attempts: list[Attempt], habit: Habit) -> list[Ended]:
+        """Run these at the same time."""
+        assert self._statements is not None
+        line = Line(self._link.raw, self._statements, habit)
+        txs = [SharedTx(line, self._statements, attempt.run) for attempt in attempts]
+        unlimited = asyncio.timeout(None)  # the line looks at the time, for all of them
+
+        async def entry(tx: SharedTx, attempt: Attempt) -> BaseException | None:
+            tx.task = asyncio.current_task()
+            doing.enter(doing.Doing())
+            return await self._entry(tx, attempt, unlimited)
+
+        wrong = await line.serve(list(map(entry, txs, attempts)), self._limit_seconds)
+        return list(zip(attempts, txs, wrong, strict=True))
+
+    async def _in_turn(self, attempts: list[Attempt]) -> list[Ended]:
+        """Run these one after the other, until there is something to undo, or enough to keep."""
+        ended: list[Ended] = []
+        sent = self._write_rows is not None
+        async with asyncio.timeout(None) as limit:
+            for attempt in attempts:
+                self._wind_up(limit)
+                tx = Tx(self._link.raw, self._statements)
+                wrong = await self._entry(tx, attempt, limit)
+                ended.append((attempt, tx, wrong))
+                sent = sent or tx.sent
+                undo = wrong is not None and (tx.sent or self._write_rows is not None)
+                if undo or (sent and len(ended) >= CHUNK) or limit.expired():
+                    break
+        if (task := asyncio.current_task()) is not None and task.cancelling():
+            raise asyncio.CancelledError  # by somebody else, while our own limit ended
+        return ended
 
     def _wind_up(self, limit: asyncio.Timeout) -> None:
         """Give the next entry its time, and a little more: setting a clock is not free."""
@@ -129,15 +179,14 @@ class _Chunks:
                 await send(self._link, deferred)
         except _NOBODYS_FAULT:
             raise
-        except (*_REFUSED, TimeoutError) as raised:
+        except (*REFUSED, TimeoutError) as raised:
             error = self._late() if limit.expired() else raised
             _wait_out(self._link, error)
             if len(done) == 1:
                 self.failed.append((done[0], error))
                 await self._again([])
                 return
-            size = CHUNK if len(done) > CHUNK else 1
-            await self._again(*(done[at : at + size] for at in range(0, len(done), size)))
+            await self._again(*_parts(done, CHUNK if len(done) > CHUNK else 1))
 
     async def _again(self, *parts: list[Attempt]) -> None:
         """Undo this chunk, and run these entries of it again."""
@@ -175,9 +224,17 @@ class _Chunks:
         return DeadlineExceeded(f"apply ran longer than {self._limit_seconds:g} s")
 
 
+def _is_async(step: ApplyStep) -> bool:
+    return step.step.is_async and (step.undo is None or step.undo.is_async)
+
+
+def _parts(attempts: list[Attempt], size: int) -> Iterator[list[Attempt]]:
+    return (attempts[at : at + size] for at in range(0, len(attempts), size))
+
+
 def _wait_out(link: Link, error: BaseException) -> None:
     """Raise `LedgerUnavailable` when it was Postgres that failed: no entry is charged for that."""
-    if link.closed or (isinstance(error, _DRIVERS) and is_away(error)):
+    if link.closed or (isinstance(error, DRIVERS) and is_away(error)):
         raise LedgerUnavailable(
             f"Postgres went away while apply ran: {error}", upstream="postgres"
         ) from error

@@ -1,9 +1,4 @@
-"""Entries, a page at a time, the newest first.
-
-What is rare could be anywhere among a million. A page is looked for in stretches that grow, and a
-caller who must answer in time says how many entries may be looked at: then a page can be short and
-have more behind it, and says where to go on.
-"""
+"""Entries, a page at a time, the newest first: where each of them is now."""
 
 from __future__ import annotations
 
@@ -13,12 +8,13 @@ from datetime import datetime
 
 from headgate.errors import UsageError
 from headgate.model.entry import DONE, RESTING, Status
-from headgate.pg import Database, Link, Record, queries
+from headgate.pg import Database, Link, queries
+
+from .stretches import Page, cut, search
 
 Q = queries.load(__file__)
 
 EFFORT = 5_000
-WIDEST = 5_000
 _LIVE = frozenset({Status.RECEIVED, Status.CLAIMED, Status.WAITING})
 
 
@@ -42,15 +38,6 @@ class EntryState:
     version: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some entries. The next page begins below `before`, if there is or may be `more`."""
-
-    entries: list[EntryState]
-    before: int
-    more: bool
-
-
 async def entries(
     db: Database | Link,
     *,
@@ -60,7 +47,7 @@ async def entries(
     limit: int = 50,
     before: int | None = None,
     effort: int | None = EFFORT,
-) -> Page:
+) -> Page[EntryState]:
     """A page of entries, newest first. `uri_like` is a LIKE pattern.
 
     `effort` is how many may be looked at; None: as many as it takes. Raises `UsageError` for a
@@ -70,15 +57,14 @@ async def entries(
     below = await db.fetchval(Q.newest) + 1 if before is None else before
     if status is not None and status not in DONE:
         rows = await db.fetch(_resting(status), below, named, uri_like, limit + 1, status)
-        return _page(rows, limit, below, more=False)
-    sql, more = (Q.among_all, ()) if status is None else (Q.among_ended, (status,))
-    found: list[Record] = []
-    looked, width, place = 0, 2 * (limit + 1), below
-    while place > 1 and len(found) <= limit and (effort is None or looked < effort):
-        low = max(place - width, 1)
-        found += await db.fetch(sql, place, low, named, uri_like, limit + 1 - len(found), *more)
-        looked, width, place = looked + place - low, min(4 * width, WIDEST), low
-    return _page(found, limit, place, more=place > 1)
+        return cut([EntryState(*row) for row in rows], limit, below)
+    sql, ended = (Q.among_all, ()) if status is None else (Q.among_ended, (status,))
+
+    async def look(place: int, low: int, most: int) -> list[EntryState]:
+        rows = await db.fetch(sql, place, low, named, uri_like, most, *ended)
+        return [EntryState(*row) for row in rows]
+
+    return await search(look, below, limit, effort)
 
 
 def _resting(status: str) -> str:
@@ -88,13 +74,6 @@ def _resting(status: str) -> str:
         return Q.among_aside
     names = ", ".join(sorted(RESTING))
     raise UsageError(f"no entry rests in status {status!r}", hint=f"use one of: {names}")
-
-
-def _page(rows: list[Record], limit: int, below: int, *, more: bool) -> Page:
-    found = [EntryState(*row) for row in rows]
-    if len(found) > limit:
-        return Page(found[:limit], found[limit - 1].entry, True)
-    return Page(found, below, more)
 
 
 def containing(text: str) -> str:

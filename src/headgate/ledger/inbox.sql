@@ -89,7 +89,8 @@ BEGIN
     ON CONFLICT (pipeline, source, slot) DO UPDATE SET
         received = y.received + excluded.received, admitted = y.admitted + excluded.admitted,
         duplicate = y.duplicate + excluded.duplicate, conflict = y.conflict + excluded.conflict;
-END $$ SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off;
+END $$ SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off
+       SET plan_cache_mode = force_generic_plan;
 
 -- function: notice
 -- The compare-and-swap of a polled source: whoever saw the uri as it is known may number its next

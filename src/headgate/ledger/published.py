@@ -14,11 +14,11 @@ from headgate.model.mask import mask_uri
 from headgate.pg import Database, Link, queries
 
 from . import facts, history, revert
+from .stretches import Page, search
 
 Q = queries.load(__file__)
 
 EFFORT = 20_000
-WIDEST = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +43,6 @@ class Line:
         return what(self.removed, self.reverts, self.successor)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Some publications. The next page begins below `before`, if there is or may be `more`."""
-
-    publications: list[Line]
-    before: int
-    more: bool
-
-
 async def publications(
     db: Database | Link,
     *,
@@ -61,24 +52,19 @@ async def publications(
     limit: int = 50,
     before: int | None = None,
     effort: int | None = EFFORT,
-) -> Page:
+) -> Page[Line]:
     """What readers see, the latest first; with `every`, all versions.
 
     `effort` is how many entries may be looked over; None: as many as it takes.
     """
     named = None if pipelines is None else sorted(set(pipelines))
-    place = await db.fetchval(Q.newest) + 1 if before is None else before
-    found: list[Line] = []
-    looked, width = 0, 2 * (limit + 1)
-    while place > 1 and len(found) <= limit and (effort is None or looked < effort):
-        low = max(place - width, 1)
-        rest = limit + 1 - len(found)
-        rows = await db.fetch(Q.listed, place, low, named, uri_like, every, rest)
-        found += [Line(*row) for row in rows]
-        looked, width, place = looked + place - low, min(4 * width, WIDEST), low
-    if len(found) > limit:
-        return Page(found[:limit], found[limit - 1].entry, True)
-    return Page(found, place, place > 1)
+    below = await db.fetchval(Q.newest) + 1 if before is None else before
+
+    async def look(place: int, low: int, most: int) -> list[Line]:
+        rows = await db.fetch(Q.listed, place, low, named, uri_like, every, most)
+        return [Line(*row) for row in rows]
+
+    return await search(look, below, limit, effort)
 
 
 async def publication(db: Database, entry: int) -> Facts | None:

@@ -96,8 +96,8 @@ class AtWork:
     def begin(self, entry: int) -> None:
         """The handlers of `entry` may kill the process from here on."""
 
-    def end(self) -> None:
-        """They have returned."""
+    def end(self, entry: int) -> None:
+        """They have returned, or only wait for Postgres."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class RunNow:
                 # It stays done: another attempt will not repeat it.
                 ended.append((name, mishap(raised)))
             finally:
-                self.at_work.end()
+                self.at_work.end(self.entry)
         self._undo = None
         return ended
 
@@ -272,8 +272,16 @@ class RunNow:
 
     def leave_apply(self) -> None:
         doing.begin(None)
-        self.at_work.end()
+        self.at_work.end(self._claim.id)
         self._in_apply = False
+
+    def rest(self) -> None:
+        """Nothing of it runs until `resume`."""
+        self.at_work.end(self._claim.id)
+
+    def resume(self) -> None:
+        if self._in_apply:
+            self.at_work.begin(self._claim.id)
 
     def _wait(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         if threading.get_ident() == self._around.thread:

@@ -42,6 +42,7 @@ from .attempt import Attempt, database_now
 from .inbox import Registered
 from .journal import seal
 from .rows import Produced, RowsTable
+from .together import Habit
 
 # 40001, 40P01: try again. 55P03: a lock we waited for too long.
 _NOBODYS_FAULT = (driver.Deadlock, driver.SerializationFailed, driver.LockNotAvailable)
@@ -82,6 +83,7 @@ class Settler:
         self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
+        self._habit = Habit() if independent else None
         self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
@@ -193,7 +195,13 @@ class Settler:
         if self._applies:
             rows = self._rows if self._tables else None
             failed = await apply(
-                link, self._applies, ready, rows, self._apply_seconds, pooler=self._db.pooler
+                link,
+                self._applies,
+                ready,
+                rows,
+                self._apply_seconds,
+                habit=self._habit,
+                pooler=self._db.pooler,
             )
             for attempt, error in failed:
                 attempt.verdict = self._judge(attempt, error)

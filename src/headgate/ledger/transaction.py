@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
+from decimal import Decimal
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
+from uuid import UUID
 
 from headgate.errors import EffectRefused
-from headgate.pg import Connection, Link
+from headgate.pg import Connection, Link, driver
 from headgate.pg.driver import Statement
 
 _FORBIDDEN = frozenset(
@@ -89,14 +92,47 @@ def _begin(sql: str) -> int:
 Deferred = tuple[str, tuple[Any, ...]]
 Statements = dict[str, Statement]
 REMEMBERED = 100
+AT_ONCE_BYTES = 48 * 1024
+# What a handler raises by itself may look alike: a refused connection to somewhere else, say.
+DRIVERS = (driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
+# The same, or what is wrong with the arguments.
+REFUSED = (*DRIVERS, ValueError, TypeError)
+_SMALL = (int, float, type(None), datetime, date, Decimal, UUID)
 _TEXT = itemgetter(0)
-_OVER = EffectRefused("tx: the handler's time in apply is over")
+OVER = EffectRefused("tx: the handler's time in apply is over")
 
 
 async def send(link: Link, deferred: Sequence[Deferred]) -> None:
     """Send deferred statements, in their order. Neighbours with the same text travel together."""
     for sql, group in groupby(deferred, key=_TEXT):
-        await link.raw.executemany(sql, [args for _, args in group])
+        for some in portions([args for _, args in group]):
+            await link.raw.executemany(sql, some)
+
+
+def portions(args: Sequence[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
+    """Arguments that travel together, in portions that the driver hands over at once.
+
+    More than the kernel takes at once it sends piece by piece, and there it is deaf: whoever gives
+    up waiting, since somebody else holds a lock, would wait for ever.
+    """
+    some: list[Sequence[Any]] = []
+    held = 0
+    for one in args:
+        size = 0
+        for value in one:
+            if isinstance(value, str):
+                size += len(value) if value.isascii() else 4 * len(value)
+            elif isinstance(value, bytes):
+                size += len(value)
+            else:
+                size += 40 if isinstance(value, _SMALL) else AT_ONCE_BYTES
+        if some and held + size > AT_ONCE_BYTES:
+            yield some
+            some, held = [], 0
+        some.append(one)
+        held += size
+    if some:
+        yield some
 
 
 class Tx:
@@ -106,6 +142,7 @@ class Tx:
         self._connection = connection
         self._statements = statements
         self._running: set[asyncio.Task[Any]] = set()
+        self._turn: asyncio.Lock | None = None
         self.failed: BaseException | None = None
         self.sent = False
         self.deferred: list[Deferred] = []
@@ -147,7 +184,7 @@ class Tx:
         A plain handler that ran out of time goes on in its thread, perhaps in a statement: that
         one is cancelled, and has to be waited for.
         """
-        self.failed = self.failed or _OVER
+        self.failed = self.failed or OVER
         for task in self._running:
             task.cancel()
         return set(self._running)
@@ -160,7 +197,9 @@ class Tx:
         return statement.get_statusmsg()
 
     async def _many(self, sql: str, args: Sequence[Any]) -> None:
-        await self._connection.executemany(check(sql), args)
+        check(sql)
+        for some in portions(args):
+            await self._connection.executemany(sql, some)
 
     async def _fetch(self, sql: str, args: Sequence[Any]) -> list[Any]:
         if self._statements is None:
@@ -194,7 +233,12 @@ class Tx:
         self.sent = True
         self._running.add(task)
         try:
-            return await send(sql, args)
+            if self._turn is None:
+                self._turn = asyncio.Lock()
+            async with self._turn:  # a handler may ask for several things at once
+                if self.failed is not None:
+                    raise self.failed
+                return await send(sql, args)
         except BaseException as error:
             self.failed = self.failed or error
             raise

@@ -96,7 +96,7 @@ class Brood:
         fds = [control_write, life_read, *([marker.fd] if marker else [])]
         process = subprocess.Popen(
             # -P: a queue.py in the current folder must not stand in for Python's own.
-            [sys.executable, "-P", "-m", MODULES[kind]],
+            [sys.executable, "-P", "-m", "headgate.runtime.born", MODULES[kind]],
             env={**os.environ, **job.environment()},
             pass_fds=fds,
             stdin=subprocess.DEVNULL,

@@ -236,5 +236,6 @@ def end(code: int) -> NoReturn:
     os._exit(code)
 
 
-if __name__ == "__main__":
+def begin() -> NoReturn:
+    """What a process of its own does (`born.py`)."""
     end(main(Child))

@@ -1,7 +1,8 @@
 """A lane: one pipeline inside one worker. Claimed entries go in, settled ones are forgotten.
 
 It holds as much as it can finish in about half a second, so that a slow handler does not keep work
-from other workers and a fast one does not wait for the next claim.
+from other workers and a fast one does not wait for the next claim. Quick handlers run on the loop's
+own thread, while Postgres settles the batch before theirs and claims the one after.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import asyncio
 import resource
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import gate, pace
+from headgate.ledger.apply import CHUNK
 from headgate.ledger.attempt import Attempt
 from headgate.ledger.run import AtWork, NeedsThread
 from headgate.model import doing
@@ -33,6 +35,10 @@ HELD_SECONDS = 0.5
 # Handing an entry to a thread and back costs as much as a handler this quick.
 QUICK_SECONDS = 0.0002
 QUICK_SLICE = 100
+# Where settling an entry takes so long, it waits for Postgres one by one: then only so much is
+# handled at a time as fits into such a wait.
+ONE_BY_ONE_SECONDS = 0.00006
+ONE_BY_ONE_SLICE = 2
 # The first entry of a slice finds everything cold: it may take as long as so many more of them.
 COLD = 4
 # Threads that fight for the interpreter look slower than they are, so a few entries are tried on
@@ -58,21 +64,25 @@ def _waits() -> int:
 
 def slots(tuning: Tuning) -> int:
     """Places in a marker that one lane needs: threads or tasks, the loop itself, committers."""
-    return tuning.concurrency + 1 + INDEPENDENT_COMMITTERS
+    return tuning.concurrency + 1 + INDEPENDENT_COMMITTERS * CHUNK
 
 
 class _InCommit(AtWork):
     """Handlers that run in a committer may kill the process as well as any other."""
 
-    def __init__(self, marker: Marker, slot: int) -> None:
+    def __init__(self, marker: Marker, first_slot: int) -> None:
         self._marker = marker
-        self._slot = slot
+        self._free = list(range(first_slot, first_slot + CHUNK))
+        self._at: dict[int, int] = {}
 
     def begin(self, entry: int) -> None:
-        self._marker.begin(self._slot, entry)
+        slot = self._at[entry] = self._free.pop()
+        self._marker.begin(slot, entry)
 
-    def end(self) -> None:
-        self._marker.end(self._slot)
+    def end(self, entry: int) -> None:
+        if (slot := self._at.pop(entry, None)) is not None:
+            self._marker.end(slot)
+            self._free.append(slot)
 
 
 class Lane:
@@ -102,12 +112,16 @@ class Lane:
         self._is_async = path.declared.is_async
         self._may_be_quick = True
         self._try_at = 0.0
+        self._settle_pace = 0.0  # seconds per entry, of the last batch that was large
         self._marker = marker
         self._first_slot = first_slot
         self._slots = asyncio.Semaphore(tuning.concurrency)
         self._free_slots = list(range(first_slot, first_slot + tuning.concurrency))
         self._here = first_slot + tuning.concurrency
         self._tasks: set[asyncio.Task[None]] = set()
+        self._near: deque[gate.Claim] = deque()  # for the loop's own thread
+        self._taken = asyncio.Event()  # a committer took what was prepared
+        self._here_task: asyncio.Task[None] | None = None
         self._prepared: deque[Attempt] = deque()
         self._closing = False
         self.crew = Crew(
@@ -116,7 +130,7 @@ class Lane:
         self.crew.metered = meter is not None
         several = bool(path.declared.applies) and path.declared.independent
         self._committers = [
-            asyncio.create_task(self._commit(_InCommit(marker, self._here + 1 + n)))
+            asyncio.create_task(self._commit(_InCommit(marker, self._here + 1 + n * CHUNK)))
             for n in range(INDEPENDENT_COMMITTERS if several else 1)
         ]
 
@@ -133,7 +147,7 @@ class Lane:
     def room(self) -> int:
         """How many more entries it makes sense to hold."""
         pace = self.crew.seconds_per_entry
-        most = 2 * self._tuning.batch_max
+        most = 3 * self._tuning.batch_max  # one batch is claimed, one handled, one settled
         width = self._tuning.concurrency
         wanted = most if 0 < pace < 1e-4 else int(HELD_SECONDS * width / pace) if pace else width
         return max(0, min(most, max(width, wanted)) - self.in_flight)
@@ -165,24 +179,32 @@ class Lane:
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
         elif self._is_quick(now):
-            await self._handle_here(claims)
+            self._near += claims
+            if self._here_task is None or self._here_task.done():
+                self.check()
+                self._here_task = asyncio.create_task(self._handle_here())
         else:
             self._submit(claims)
         return len(claims)
 
-    def _submit(self, claims: Sequence[gate.Claim]) -> None:
+    def _submit(self, claims: Iterable[gate.Claim]) -> None:
         self.crew.submit([self.path.begin(c) for c in claims])
 
     def _is_quick(self, now: float) -> bool:
         pace = self.crew.seconds_per_entry
         return self._may_be_quick and 0 < pace < TRY_SECONDS and now >= self._try_at
 
-    async def _handle_here(self, claims: Sequence[gate.Claim]) -> None:
-        """Run quick handlers on the loop's own thread, a slice at a time."""
-        at, size = 0, TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
+    async def _handle_here(self) -> None:
+        """Run quick handlers on the loop's own thread, a slice at a time, while more is claimed."""
+        size = TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
         doing.enter(self._doing)
-        while at < len(claims):
-            part = claims[at : at + size]
+        while self._near:
+            if len(self._prepared) >= self._tuning.batch_max:
+                # Later, while Postgres settles what is ready: then there is nothing else to do.
+                self._taken.clear()
+                await self._taken.wait()
+                continue
+            part = [self._near.popleft() for _ in range(min(size, len(self._near)))]
             began, busy, waits = time.perf_counter(), time.thread_time(), _waits()
             done = [a for c in part if (a := self._handle_one(c)) is not None]
             self._doing.run = None
@@ -191,15 +213,16 @@ class Lane:
             busy = (time.thread_time() - busy) / len(part)
             self._hand_over(done)
             self.crew.learn(pace, weight=0.5)
-            at, size = at + size, QUICK_SLICE
+            one_by_one = self._settle_pace > ONE_BY_ONE_SECONDS
+            size = ONE_BY_ONE_SLICE if one_by_one else QUICK_SLICE
             # A handler that waits is better off in a thread. One that was only made to wait, for a
             # processor that others use, is not.
             waiting = pace > 3 * busy + QUICK_SECONDS and _waits() - waits > len(part) / 10
             slow = busy * len(part) > QUICK_SECONDS * (len(part) + COLD)
             if slow or waiting:
                 self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
-                self._submit(claims[at:])
-                return
+                self._submit(self._near)
+                self._near.clear()
             await asyncio.sleep(0)
 
     def _handle_one(self, claim: gate.Claim) -> Attempt | None:
@@ -219,14 +242,15 @@ class Lane:
         return attempt
 
     def check(self) -> None:
-        """Raise what broke a committer: a worker that cannot commit must not go on claiming."""
-        for task in self._committers:
-            if task.done():
+        """Raise what broke one of its tasks: who cannot commit must not go on claiming."""
+        for task in (*self._committers, self._here_task):
+            if task is not None and task.done():
                 task.result()
 
     async def drain(self, seconds: float) -> bool:
         """Give back what was not begun, let the rest finish; False when time ran out first."""
-        back = self.crew.unstarted()
+        back = [*self.crew.unstarted(), *map(self.path.begin, self._near)]
+        self._near.clear()
         for attempt in back:
             attempt.verdict = Release("draining")
         self._hand_over(back)
@@ -240,8 +264,9 @@ class Lane:
     def close(self) -> None:
         self._closing = True
         self.crew.close()
-        for task in [*self._committers, *self._tasks]:
-            task.cancel()
+        for task in (*self._committers, *self._tasks, self._here_task):
+            if task is not None:
+                task.cancel()
 
     async def _handle(self, attempt: Attempt) -> None:
         async with self._slots:
@@ -277,6 +302,7 @@ class Lane:
             batch = self.crew.take(most)
             while self._prepared and len(batch) < most:
                 batch.append(self._prepared.popleft())
+            self._taken.set()
             if self._prepared:
                 self.crew.ready.set()
             if batch:
@@ -304,6 +330,8 @@ class Lane:
                     log.warning("the ledger is away, waiting for it", why=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
+        if len(batch) >= QUICK_SLICE:
+            self._settle_pace = (loop.time() - began) / len(batch) / len(self._committers)
         self.path.finish(batch)
         emit(STAGE_SECONDS, self.crew.seconds_per_entry, stage="handle")
         emit(STAGE_SECONDS, loop.time() - began, stage="settle")

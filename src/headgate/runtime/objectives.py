@@ -35,15 +35,19 @@ class Objectives:
         if now < self._due:
             return
         self._due = now + EVERY_SECONDS
+        # All is asked before any is said: a scrape must not find half of it.
+        standing = await slo.standing(self._db, self._targets)
+        took = await slo.took(self._db)
+        alive = await worker.alive(self._db)
         for promise in SLOS:
             emit(SLO_ALLOWED, self._targets.allowed(promise), slo=promise)
-        for s in await slo.standing(self._db, self._targets):
+        for s in standing:
             emit(SLO_EVENTS, s.total, slo=s.slo, pipeline=s.pipeline)
             emit(SLO_BAD, s.bad, slo=s.slo, pipeline=s.pipeline)
             emit(SLO_BUDGET, s.budget_left, slo=s.slo, pipeline=s.pipeline)
             for window, rate in s.burn.items():
                 emit(SLO_BURN, rate, slo=s.slo, pipeline=s.pipeline, window=window)
-        for took in await slo.took(self._db):
-            for share, seconds in took.seconds.items():
-                emit(TOOK, seconds, pipeline=took.pipeline, quantile=f"{share:g}")
-        emit(WORKERS, await worker.alive(self._db))
+        for t in took:
+            for share, seconds in t.seconds.items():
+                emit(TOOK, seconds, pipeline=t.pipeline, quantile=f"{share:g}")
+        emit(WORKERS, alive)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -213,10 +213,7 @@ class Supervisor:
     async def _mourn(self) -> None:
         """Bury children that ended, free what they held, and start others in their place."""
         self._kill_overdue()
-        ended = self._brood.reap()
-        for child in ended:
-            log.warning("child ended", kind=child.kind, pid=child.process.pid, code=child.exit_code)
-        self._unburied += ended
+        ended = self._missed()
         await self._bury()
         if not ended or self._stops or self._fatal is not None:
             return
@@ -350,16 +347,32 @@ class Supervisor:
                 seconds_at_most=self._tuning.drain_seconds,
             )
 
+    def _missed(self, asked: Collection[signal.Signals] = ()) -> list[Started]:
+        """Children that ended, to be buried. Who ended without being asked to is said.
+
+        Who was `asked` by these signals may end as it likes, but for another signal.
+        """
+        ended = self._brood.reap()
+        for child in ended:
+            code = child.exit_code or 0
+            if not asked or (code < 0 and -code not in asked):
+                log.warning("child ended", kind=child.kind, pid=child.process.pid, code=code)
+        self._unburied += ended
+        return ended
+
     async def _stop_all(self) -> None:
         """Let the children finish or give back what they hold; kill those that do not in time."""
+        self._missed()  # also who died right after the last commit, when all was done
         loop = asyncio.get_running_loop()
         until = loop.time() + self._tuning.drain_seconds + 5.0
+        asked = {signal.SIGTERM}
         self._brood.signal(signal.SIGTERM)
         while self._brood.children:
             if loop.time() > until or self._stops > 1:
+                asked.add(signal.SIGKILL)
                 self._brood.signal(signal.SIGKILL)
             await self._wait()
-            self._unburied += self._brood.reap()
+            self._missed(asked)
         await self._bury(innocent=True)
 
 

@@ -5,6 +5,8 @@ It has user code in it: validators.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from headgate.errors import ConfigError
 from headgate.model.pipeline import Pipeline
 from headgate.model.signal import listen as hear
@@ -78,5 +80,6 @@ def _listed(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-if __name__ == "__main__":
+def begin() -> NoReturn:
+    """What a process of its own does (`born.py`)."""
     end(main(ServingChild))

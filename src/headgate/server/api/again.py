@@ -13,7 +13,7 @@ from headgate.model.redrive import HELD
 from headgate.server.problem import Refusal
 
 from . import shapes
-from .answers import answers, document
+from .answers import answers, document, listed
 from .asked import Below, Limit, PlanId, below, new_router
 from .reader import Reading
 
@@ -59,7 +59,7 @@ async def all_replays(
         more, found = len(found) > limit, found[:limit]
         told = [seen.shown(r.pipeline, r.document()) for r in found if by.sees(r.pipeline)]
     last = str(found[-1].id) if found else (after or "0")
-    return document(request, {"replays": told, "cursor": last, "more": more})
+    return listed(request, "replays", told, last, more=more)
 
 
 @router.get(

@@ -26,6 +26,13 @@ def document(request: Request, content: Any) -> Response:
     return body(request, render(content), JSON)
 
 
+def listed(
+    request: Request, named: str, told: list[Any], cursor: object, *, more: bool
+) -> Response:
+    """A page of a list. The next one is asked for with `after=` its cursor."""
+    return document(request, {named: told, "cursor": str(cursor), "more": more})
+
+
 def body(request: Request, content: bytes, media_type: str) -> Response:
     """Bytes that were made for this answer."""
     headers = {**KEPT, "ETag": f'"{hashlib.sha256(content).hexdigest()[:32]}"'}

@@ -13,7 +13,7 @@ from headgate.server import feed
 from headgate.server.problem import Refusal
 
 from . import shapes
-from .answers import answers, document, problems, render
+from .answers import answers, document, listed, problems, render
 from .asked import (
     After,
     ChangeId,
@@ -64,7 +64,7 @@ async def changes(
         if place is not None and order == "oldest" and not page.changes and not page.more:
             await check(seen.db, place)
     told = [shown(change, by.sees_restricted) for change in page.changes]
-    return document(request, {"changes": told, "cursor": str(page.cursor), "more": page.more})
+    return listed(request, "changes", told, page.cursor, more=page.more)
 
 
 @router.get(

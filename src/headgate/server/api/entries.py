@@ -14,7 +14,7 @@ from headgate.model.mask import mask, mask_uri
 from headgate.server.problem import Refusal
 
 from . import shapes
-from .answers import answers, document
+from .answers import answers, document, listed
 from .asked import Below, EntryId, Limit, Pipelines, Uri, below, new_router
 from .reader import Look, Reader, Reading
 
@@ -44,8 +44,8 @@ async def entries(
             limit=limit,
             before=below(after),
         )
-        told = [seen.shown(e.pipeline, {**asdict(e), "uri": mask_uri(e.uri)}) for e in page.entries]
-    return document(request, {"entries": told, "cursor": str(page.before), "more": page.more})
+        told = [seen.shown(e.pipeline, {**asdict(e), "uri": mask_uri(e.uri)}) for e in page.rows]
+    return listed(request, "entries", told, page.before, more=page.more)
 
 
 @router.get(

@@ -15,7 +15,7 @@ from headgate.model.mask import mask_uri
 from headgate.server.problem import Refusal
 
 from . import shapes
-from .answers import answers, document
+from .answers import answers, document, listed
 from .asked import Below, EntryId, Limit, Pipelines, Uri, below, new_router
 from .reader import Look, Reader, Reading
 
@@ -54,9 +54,9 @@ async def publications(
         )
         told = [
             seen.shown(p.pipeline, {**asdict(p), "uri": mask_uri(p.uri), "what": p.what})
-            for p in page.publications
+            for p in page.rows
         ]
-    return document(request, {"publications": told, "cursor": str(page.before), "more": page.more})
+    return listed(request, "publications", told, page.before, more=page.more)
 
 
 @router.get(

@@ -16,7 +16,7 @@ from headgate.model.verdict import QuarantineClass
 from headgate.server.problem import Refusal
 
 from . import shapes
-from .answers import answers, document
+from .answers import answers, document, listed
 from .asked import Below, EntryId, Limit, Pipelines, below, new_router
 from .reader import Reading
 
@@ -55,16 +55,16 @@ async def list_(
     """Errors are masked: nothing in them is a secret that could be recognised."""
     asked = _each(by.of(pipeline), classed, reason, _utc(since))
     async with by.look() as seen:
-        listed = ledger.discards if discarded else ledger.listed
+        read = ledger.discards if discarded else ledger.listed
 
         async def page(wanted: Wanted) -> list[Any]:
-            return await listed(seen.db, wanted, limit=limit + 1, before=below(after))
+            return await read(seen.db, wanted, limit=limit + 1, before=below(after))
 
         rows = heapq.nlargest(limit + 1, await _all(asked, page), key=lambda row: row.entry)
         more, rows = len(rows) > limit, rows[:limit]
         told = [seen.shown(r.pipeline, {**r.document(), "uri": mask_uri(r.uri)}) for r in rows]
     last = str(rows[-1].entry) if rows else (after or "0")
-    return document(request, {"entries": told, "cursor": last, "more": more})
+    return listed(request, "entries", told, last, more=more)
 
 
 @router.get(

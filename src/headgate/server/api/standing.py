@@ -14,7 +14,7 @@ from headgate.ledger import slo, watermark
 from headgate.server.problem import Refusal
 
 from . import shapes
-from .answers import answers, document
+from .answers import answers, document, listed
 from .asked import Below, Limit, Pipeline, PipelineName, below, new_router
 from .reader import Reader, Reading
 
@@ -121,7 +121,7 @@ async def activity(
         )
         theirs = [r for r in page.rows if by.principal.pipelines is None or _is_theirs(r, by)]
         told = [seen.shown(r.pipeline, asdict(r)) for r in theirs]
-    return document(request, {"actions": told, "cursor": str(page.place), "more": page.more})
+    return listed(request, "actions", told, page.place, more=page.more)
 
 
 def _is_theirs(row: acted.Action, by: Reader) -> bool:
