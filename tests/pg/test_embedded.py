@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import resource
 import shutil
 import stat
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -38,6 +40,11 @@ async def remember(url: str, word: str) -> None:
 async def recall(url: str) -> str:
     async with await Database.open(url) as db:
         return await db.fetchval("SELECT word FROM public.memory")
+
+
+async def answers(url: str) -> bool:
+    async with await Database.open(url, max_size=1) as db:
+        return await db.fetchval("SELECT true")
 
 
 def socket_folder(url: str) -> Path:
@@ -129,6 +136,20 @@ def test_it_keeps_every_durability_setting(server: Server) -> None:
             assert await db.fetchval("SHOW server_encoding") == "UTF8"
 
     asyncio.run(scenario(server.url))
+
+
+def test_a_process_with_very_many_open_files_gets_its_server(home: Path) -> None:
+    """Who has more than a thousand files open, as a busy process may, can start one all the same."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 2048:
+        pytest.skip("this machine allows fewer than 2,048 open files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2048), hard))
+    with ExitStack() as opened:
+        opened.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
+        for _ in range(1100):
+            opened.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        with embedded.start(home) as server:
+            assert asyncio.run(answers(server.url))
 
 
 def test_a_very_long_home_path_works(home: Path) -> None:

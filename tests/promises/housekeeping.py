@@ -133,6 +133,16 @@ async def test_a_notebook_too_ends_although_another_pipeline_has_work(world: Wor
     assert await world.run(p, other) == []
 
 
+async def test_a_notebook_that_runs_again_and_again_leaves_no_files_open(world: World) -> None:
+    """A cell may be run a thousand times in one process: none of its runs keeps a descriptor."""
+    p = world.pipeline()
+    await world.run(p)
+    before = len(os.listdir("/dev/fd"))
+    for _ in range(5):
+        await world.run(p)
+    assert len(os.listdir("/dev/fd")) <= before
+
+
 def test_a_path_that_is_too_long_does_not_stop_its_neighbours(place: Place) -> None:
     """Its uri fits no index: it is left out aloud, and everything around it is published."""
     folder = place.incoming

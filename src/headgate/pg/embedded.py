@@ -13,7 +13,7 @@ import asyncio
 import fcntl
 import json
 import os
-import select
+import selectors
 import socket
 import subprocess
 import sys
@@ -154,9 +154,11 @@ def _spawn(control: Path, job: dict[str, str | int], lock: int, timeout_seconds:
         )
     finally:
         os.close(log)
-    with keeper:
+    # Not select(): it refuses descriptors above 1,024, and a process may have many files open.
+    with keeper, selectors.DefaultSelector() as word:
         assert keeper.stdout is not None
-        if not select.select([keeper.stdout], [], [], max(timeout_seconds, 1.0))[0]:
+        word.register(keeper.stdout, selectors.EVENT_READ)
+        if not word.select(max(timeout_seconds, 1.0)):
             return f"failed no answer within {timeout_seconds:g} s"
         return keeper.stdout.readline().decode().strip()
 

@@ -42,6 +42,11 @@ class Marker:
         os.ftruncate(fd, slots * _SLOT.size)
         return cls(fd, slots)
 
+    @classmethod
+    def alone(cls, slots: int) -> Marker:
+        """For a worker without a supervisor: nobody else looks at it, and it ends with the worker."""
+        return cls(-1, slots)
+
     def begin(self, slot: int, entry: int) -> None:
         """The handler of `entry` starts in `slot`."""
         _SLOT.pack_into(self._map, slot * _SLOT.size, entry, time.monotonic())
@@ -58,4 +63,5 @@ class Marker:
 
     def close(self) -> None:
         self._map.close()
-        os.close(self.fd)
+        if self.fd >= 0:
+            os.close(self.fd)

@@ -252,7 +252,7 @@ async def _prepare(path: Path, attempt: Attempt, tuning: Tuning) -> None:
         await path.prepare_async(attempt, deadline)
         return
     # In a thread that does not keep an interrupted process alive.
-    crew = Crew(1, Marker.create(1), 0, path.prepare)
+    crew = Crew(1, Marker.alone(1), 0, path.prepare)
     crew.submit([attempt])
     await crew.ready.wait()
     crew.close()

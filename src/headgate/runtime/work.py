@@ -49,7 +49,7 @@ class Worker:
         self._bell = Bell(db, self._ring)
         self._stop = asyncio.Event()
         self.id = 0
-        marker = marker or Marker.create(len(paths) * slots(tuning))
+        marker = marker or Marker.alone(len(paths) * slots(tuning))
         meter = meter_of(tuning)
         self._lanes = [
             Lane(path, db, tuning, marker, n * slots(tuning), self._wake.set, meter)
