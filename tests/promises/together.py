@@ -1,4 +1,4 @@
-"""Independent handlers share a connection: each is done once, has its own answer and its blame."""
+"""Handlers share a connection: each is done once, has its own answer and its blame."""
 
 from __future__ import annotations
 
@@ -54,6 +54,79 @@ async def test_each_has_the_status_of_its_own_statement(world: World) -> None:
         first = f"INSERT 0 {n % 2}"
         assert said[f"o{n}"] == [first, "UPDATE 1", "UPDATE 1", "DELETE 0"]
     assert await world.rows("SELECT DISTINCT times FROM item") == [(2,)]
+
+
+async def settle_in_order(world: World, p: hg.Pipeline, *names: str) -> None:
+    """Settle entries of these names in one batch, in this order."""
+    await world.receive(p, *(change(name, name) for name in names))
+    path = await world.path(p)
+    worker = await world.worker()
+    claims = {claim.uri: claim for claim in await world.claim(path, worker, len(names))}
+    attempts = [path.begin(claims[f"test://{name}"]) for name in names]
+    for attempt in attempts:
+        path.prepare(attempt)
+    await path.settle(attempts)
+
+
+async def written(world: World) -> list[str]:
+    return [name for (name,) in await world.rows("SELECT name FROM effect ORDER BY n")]
+
+
+@pytest.mark.parametrize("kind", ["one each", "other words", "late ones", "some two", "all two"])
+async def test_what_is_not_independent_is_written_in_the_order_of_its_entries(
+    world: World, kind: str
+) -> None:
+    """Postgres gets what it would get if they had taken turns, whoever asks when and how often."""
+    p = world.pipeline()
+    await effect_table(world)
+    at_once = ended = most = 0
+
+    @p.apply
+    async def write(tx: hg.Transaction, obj: hg.Object) -> None:
+        nonlocal at_once, ended, most
+        at_once += 1
+        if ended > 70:
+            most = max(most, at_once)
+        try:
+            name = obj.text()
+            n = int(name)
+            if kind == "late ones" and n % 7 == 3:
+                await asyncio.sleep(0.01)
+            words = " -- other words" if kind == "other words" and n % 3 == 1 else ""
+            assert await tx.execute(INSERT + words, name) == "INSERT 0 1"
+            if kind == "all two" or (kind == "some two" and n % 40 == 35):
+                assert await tx.execute(INSERT, f"{name} again") == "INSERT 0 1"
+            ended += 1
+        finally:
+            at_once -= 1
+
+    names = [f"{n:03}" for n in range(100)]
+    random.Random(3).shuffle(names)
+    await settle_in_order(world, p, *names)
+    wanted: list[str] = []
+    for name in names:
+        twice = kind == "all two" or (kind == "some two" and int(name) % 40 == 35)
+        wanted += [name, f"{name} again"] if twice else [name]
+    assert await written(world) == wanted
+    # Who asks once goes on like this; who asks more often was found out, and takes turns.
+    assert (most > 1) is ("two" not in kind)
+
+
+async def test_a_statement_sees_what_the_entries_before_it_wrote(world: World) -> None:
+    """Each counts one on from the last, though many are on their way at once."""
+    p = world.pipeline()
+    await world.db.execute("CREATE TABLE counted (n int PRIMARY KEY, name text)")
+    sql = "INSERT INTO counted SELECT coalesce(max(n), 0) + 1, $1 FROM counted"
+
+    @p.apply
+    async def count(tx: hg.Transaction, obj: hg.Object) -> None:
+        await tx.execute(sql, obj.text())
+
+    names = [f"{n:03}" for n in range(100)]
+    await settle_in_order(world, p, *names)
+    assert await world.rows("SELECT n, name FROM counted ORDER BY n") == [
+        (n, name) for n, name in enumerate(names, 1)
+    ]
 
 
 async def test_a_handler_may_ask_for_several_things_at_once(world: World) -> None:
@@ -163,13 +236,16 @@ async def test_odd_manners_neither_hang_nor_harm_a_neighbour(world: World, how: 
         assert await effects(world) == ["a row", "odd", "slow", "x"]
 
 
+@pytest.mark.parametrize("independent", [True, False])
 @pytest.mark.parametrize("kind", ["refused", "raises", "raises after", "swallows"])
-async def test_one_percent_of_poison_harms_nobody_else(world: World, kind: str) -> None:
+async def test_one_percent_of_poison_harms_nobody_else(
+    world: World, kind: str, independent: bool
+) -> None:
     """Each that fails is set aside with its own reason; the others are applied once, uncharged."""
     p = world.pipeline()
     await effect_table(world)
 
-    @p.apply(independent=True)
+    @p.apply(independent=independent)
     async def insert(tx: hg.Transaction, obj: hg.Object) -> None:
         bad = obj.text() == "poison"
         if bad and kind == "raises":
@@ -183,7 +259,10 @@ async def test_one_percent_of_poison_harms_nobody_else(world: World, kind: str) 
             raise hg.Permanent(str(error), reason="my_own_words") from error
         if bad:
             raise hg.Permanent("no", reason="said_so")
-        await tx.execute(INSERT, "twice")
+        if independent:
+            await tx.execute(INSERT, "twice")
+        else:
+            tx.later(INSERT, "twice")
 
     told = [change(f"o{n}", "poison" if n % 100 == 7 else "good") for n in range(600)]
     random.Random(2).shuffle(told)
@@ -252,15 +331,16 @@ async def test_whatever_the_statement_looks_like_it_is_done_once(world: World, s
     assert await effects(world) == [f"{n:02}" for n in range(40)]
 
 
+@pytest.mark.parametrize("independent", [True, False])
 @pytest.mark.parametrize("how", ["in a statement", "elsewhere"])
 async def test_who_takes_too_long_is_stopped_and_the_others_are_done(
-    world: World, how: str
+    world: World, how: str, independent: bool
 ) -> None:
     """One is late by itself; those that only waited for it are not charged."""
     p = world.pipeline(retry=hg.RetryPlan("upstream-event", 1, 60, 0.01, 0.02, "full"))
     await effect_table(world)
 
-    @p.apply(independent=True)
+    @p.apply(independent=independent)
     async def slow(tx: hg.Transaction, obj: hg.Object) -> None:
         if obj.text() == "slow" and how == "in a statement":
             await tx.execute("UPDATE effect SET name = 'x' WHERE pg_sleep(30) IS NOT NULL")
@@ -310,9 +390,9 @@ async def test_a_lost_connection_costs_no_attempt(world: World) -> None:
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
 
 
-@pytest.mark.parametrize("meanwhile", [False, True])
+@pytest.mark.parametrize(("meanwhile", "independent"), [(False, True), (True, True), (False, False)])
 def test_a_handler_that_kills_its_process_is_the_only_one_that_pays(
-    place: Place, meanwhile: bool
+    place: Place, meanwhile: bool, independent: bool
 ) -> None:
     """While its neighbours wait for Postgres on the same connection, or a statement of its own."""
     pipeline = place.folder / "load.py"
@@ -322,7 +402,7 @@ def test_a_handler_that_kills_its_process_is_the_only_one_that_pays(
         + f"""
 import asyncio
 
-@load.apply(independent=True)
+@load.apply(independent={independent})
 async def tally(tx, obj, run):
     name = name_of(obj)
     insert = tx.execute("INSERT INTO applied VALUES ($1)", name)

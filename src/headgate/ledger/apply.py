@@ -4,7 +4,7 @@ They share one transaction, in chunks behind savepoints. A handler that fails co
 rerun, not the batch; the others lose nothing but time. Measured, a savepoint for each entry is
 half as fast, and rolling the whole batch back collapses at one percent of poison.
 
-Independent entries that are awaited run a chunk at a time, side by side (`together.py`).
+Handlers that are awaited and only write run a chunk at a time, side by side (`together.py`).
 
 As long as nothing was sent, nothing has to be taken back: a handler that fails before its first
 statement costs nobody anything, and handlers that only defer share one flush, however many.
@@ -56,7 +56,7 @@ async def apply(
 ) -> Failed:
     """Run every handler for every entry, rows first; the entries that failed, undone, with why.
 
-    With a `habit`, entries are independent of each other: they need not take turns.
+    With a `habit`, they need not take turns, as long as nobody could tell.
     """
     link.lent = True
     chunks = _Chunks(link, steps, write_rows, limit_seconds, habit, pooler)
@@ -96,7 +96,7 @@ class _Chunks:
             await self._link.execute(self._behind)
         self._behind = _NEXT
         habit = self._habit if len(attempts) > 1 else None
-        together = habit is not None and habit.only_writes
+        together = habit is not None and habit.may_share and habit.asks
         if together or self._write_rows is not None:
             attempts = attempts[:CHUNK]
         if self._write_rows is not None:
@@ -111,7 +111,7 @@ class _Chunks:
             if isinstance(doubt.__cause__, _NOBODYS_FAULT):
                 raise doubt.__cause__ from None
             _wait_out(self._link, doubt.__cause__ or doubt)
-            fewer = len(attempts) // FEWER if habit.only_writes else len(attempts)
+            fewer = len(attempts) // FEWER if habit.may_share else len(attempts)
             await self._again(*_parts(attempts, max(1, fewer)))
         return len(attempts)
 
@@ -120,6 +120,8 @@ class _Chunks:
         done: list[Attempt] = []
         deferred: list[Deferred] = []
         undo = False
+        if self._habit is not None:
+            self._habit.asks = any(tx.sent for _, tx, _ in ended)
         for attempt, tx, wrong in ended:
             if wrong is None:
                 done.append(attempt)
@@ -136,7 +138,7 @@ class _Chunks:
         """Run these at the same time."""
         assert self._statements is not None
         line = Line(self._link.raw, self._statements, habit)
-        txs = [SharedTx(line, self._statements, attempt.run) for attempt in attempts]
+        txs = [SharedTx(line, n, self._statements, a.run) for n, a in enumerate(attempts)]
         unlimited = asyncio.timeout(None)  # the line looks at the time, for all of them
 
         async def entry(tx: SharedTx, attempt: Attempt) -> BaseException | None:

@@ -83,7 +83,7 @@ class Settler:
         self._tables = sorted(tables, key=lambda t: t.table.label)
         self._applies = applies
         self._serial = not independent
-        self._habit = Habit() if independent else None
+        self._habit = Habit(in_order=not independent)
         self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge

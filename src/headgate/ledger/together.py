@@ -1,11 +1,17 @@
-"""Handlers of independent entries at the same time, on one connection, as long as they only write.
+"""Handlers of several entries at the same time, on one connection, as long as they only write.
 
 What several of them ask for in the same words travels as one: a round trip for all of them instead
 of one for each. Each gets an answer of its own, and an entry's statements stay in their order.
 
+Entries that are not independent write in their own order too: Postgres gets what it would get if
+they had taken turns. So an entry's statement goes with those of its neighbours, but not before
+one of them that comes first; and who asks for more, when a later one's statement is gone, has
+asked too late.
+
 They share a session and a transaction, where no lock keeps one from another. So who reads, locks
 or asks for what a session remembers does not run like this: it would see what a neighbour is at.
-That is found out at the first such statement, and from then on the pipeline's entries take turns.
+That, and who asks too late, is found out at the first such statement. All of it is undone, and from
+then on the pipeline's entries take turns.
 
 Whose fault an error is cannot be told either, so nobody is blamed here: `InDoubt` says to run fewer
 at once, and who runs alone answers for itself.
@@ -16,7 +22,9 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from headgate.pg import Connection
@@ -24,6 +32,7 @@ from headgate.pg import Connection
 from .run import RunNow, mishap
 from .transaction import OVER, REFUSED, Statements, Tx, check, portions
 
+_SQL, _PLACE = attrgetter("sql"), attrgetter("place")
 Wrong = BaseException | None
 Send = Callable[[str, Sequence[Any]], Awaitable[Any]]
 
@@ -38,15 +47,19 @@ class InDoubt(Exception):
 
 
 class Habit:
-    """What is known of a pipeline's handlers."""
+    """What is known of a pipeline's handlers. `in_order`: its entries are not independent."""
 
-    def __init__(self) -> None:
-        self.only_writes = True  # as far as we have seen
+    def __init__(self, *, in_order: bool) -> None:
+        self.in_order = in_order
+        self.may_share = True  # as far as we have seen
+        self.asks = True  # or did the last ones only defer? Then there is nothing to share
 
 
 class _Asked(NamedTuple):
-    """A statement that a handler waits for."""
+    """A statement that the handler of the `place`-th entry waits for."""
 
+    place: int
+    sql: str
     send: Send
     args: Sequence[Any]
     answer: asyncio.Future[Any]
@@ -55,16 +68,17 @@ class _Asked(NamedTuple):
 class SharedTx(Tx):
     """`hg.Transaction` for one of several entries that are at it at the same time."""
 
-    def __init__(self, line: Line, statements: Statements, run: RunNow) -> None:
+    def __init__(self, line: Line, place: int, statements: Statements, run: RunNow) -> None:
         super().__init__(line.connection, statements)
         self._line = line
+        self._place = place
         self._of = run
         self.task: asyncio.Task[Any] | None = None  # the handler's own
 
     async def _execute(self, sql: str, args: Sequence[Any]) -> str:
         if counting(check(sql)) is None:
             return await self._line.leave()
-        asking = self._line.ask(super()._execute, sql, args)
+        asking = self._line.ask(self._place, super()._execute, sql, args)
         if asyncio.current_task() is not self.task:  # the handler itself may be at work meanwhile
             return await asking
         self._of.rest()  # who only waits for Postgres does not kill the process
@@ -90,18 +104,21 @@ class Line:
         self.connection = connection
         self._statements = statements
         self._habit = habit
-        self._waiting: dict[str, list[_Asked]] = {}
+        self._waiting: list[_Asked] = []
+        self._silent: dict[int, None] = {}  # who neither asked nor ended, the first first
+        self._last = -1  # the last of them whose statement was sent
         self._stirred = asyncio.Event()
-        self._left = 0
+        self._left = self._size = 0
         self._in_doubt = False
         self._over = False
 
-    async def ask(self, send: Send, sql: str, args: Sequence[Any]) -> str:
+    async def ask(self, place: int, send: Send, sql: str, args: Sequence[Any]) -> str:
         """The status of a statement, when its turn has come."""
         if self._over:  # nobody would answer who asks while it is being stopped
             raise OVER
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(sql, []).append(_Asked(send, args, answer))
+        self._waiting.append(_Asked(place, sql, send, args, answer))
+        self._silent.pop(place, None)
         self._stirred.set()
         try:
             return await answer
@@ -115,7 +132,7 @@ class Line:
         """This is no line for whoever does more than write: all of them are stopped."""
         if self._over:
             raise OVER
-        self._habit.only_writes = False
+        self._habit.may_share = False
         self._stirred.set()
         await asyncio.get_running_loop().create_future()
 
@@ -128,16 +145,17 @@ class Line:
         """
         loop = asyncio.get_running_loop()
         tasks = [asyncio.create_task(handler) for handler in handlers]
-        left = self._left = len(tasks)
-        for task in tasks:
-            task.add_done_callback(self._ended)
+        left = self._left = self._size = len(tasks)
+        self._silent = dict.fromkeys(range(left))
+        for place, task in enumerate(tasks):
+            task.add_done_callback(partial(self._ended, place))
         limit = asyncio.timeout(limit_seconds)
         try:
             async with limit:
                 while self._left:
                     await self._stirred.wait()
                     self._stirred.clear()
-                    if self._in_doubt or not self._habit.only_writes:
+                    if self._in_doubt or not self._habit.may_share:
                         raise InDoubt
                     if self._left < left:  # each has its time, as if it were alone
                         left = self._left
@@ -152,25 +170,41 @@ class Line:
         stopped = mishap(asyncio.CancelledError())
         return [stopped if task.cancelled() else task.result() for task in tasks]
 
-    def _ended(self, _: asyncio.Task[Any]) -> None:
+    def _ended(self, place: int, _: asyncio.Task[Any]) -> None:
         self._left -= 1
+        self._silent.pop(place, None)
         self._stirred.set()
 
     async def _answer(self) -> None:
-        """Send all that is asked for, and hand out the answers."""
-        waiting, self._waiting = self._waiting, {}
+        """Send all that is asked for and may go now, and hand out the answers."""
         try:
-            for sql, asked in waiting.items():
+            for sql, same in groupby(self._due(), key=_SQL):
+                asked = list(same)
                 if len(asked) > 1:
-                    said = await self._together(sql, [args for _, args, _ in asked])
+                    said = await self._together(sql, [one.args for one in asked])
                 else:
-                    ((send, args, _),) = asked
-                    said = [await send(sql, args)]
-                for (_, _, answer), status in zip(asked, said, strict=True):
-                    if not answer.done():  # who asked may have been cancelled meanwhile
-                        answer.set_result(status)
+                    said = [await asked[0].send(sql, asked[0].args)]
+                for one, status in zip(asked, said, strict=True):
+                    if not one.answer.done():  # who asked may have been cancelled meanwhile
+                        one.answer.set_result(status)
         except REFUSED as error:
             raise InDoubt from error
+
+    def _due(self) -> list[_Asked]:
+        """What may be sent, in the order in which it is sent. The rest is asked for still."""
+        asked, self._waiting = self._waiting, []
+        if not self._habit.in_order:
+            return sorted(asked, key=_SQL)
+        asked.sort(key=_PLACE)
+        first = next(iter(self._silent), self._size)
+        due = [one for one in asked if one.place < first]
+        self._waiting = asked[len(due) :]
+        if due:
+            if due[0].place < self._last:
+                self._habit.may_share = False
+                raise InDoubt
+            self._last = due[-1].place
+        return due
 
     async def _together(self, sql: str, args: list[Sequence[Any]]) -> list[str]:
         counted = counting(sql)
