@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import rasterio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rasterio.crs import CRS
 from rasterio.transform import from_origin
@@ -135,6 +135,7 @@ GEOMETRIES = st.one_of(
 
 
 @given(st.lists(GEOMETRIES, min_size=1, max_size=6))
+@example([{"type": "MultiPoint", "coordinates": [[math.nextafter(180, 0), 0.0], [-1.0, 0.0]]}])
 def test_a_box_is_around_everything(geometries: list[dict[str, Any]]) -> None:
     """Whatever the coordinates, none of them is outside of the box, in either half of the world."""
     found = of(features(*geometries))

@@ -140,7 +140,8 @@ def _span(spans: list[tuple[float, float]]) -> tuple[float, float]:
 
 def _turned(a: float, b: float) -> tuple[float, float]:
     """The same span, begun between -180 and 180."""
-    turns = math.floor((a + 180) / 360) * 360
+    # Just below 180, a + 180 is 360 for a float.
+    turns = 0 if -180 <= a < 180 else math.floor((a + 180) / 360) * 360
     return a - turns, b - turns
 
 
