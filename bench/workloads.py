@@ -36,7 +36,7 @@ from .server import Place
 HOW: dict[Kind, str] = {
     "rows": "declared rows; one process receives, one works",
     "later": "free SQL with tx.later; one process receives, one works",
-    "apply": "free SQL with await tx.execute, one after the other",
+    "apply": "free SQL with await tx.execute, in the order of entries; one connection commits",
     "poison": "the same, and one event in a hundred is refused by its handler and quarantined",
     "independent": "free SQL, independent=True: four connections commit",
 }

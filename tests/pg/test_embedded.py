@@ -139,7 +139,7 @@ def test_it_keeps_every_durability_setting(server: Server) -> None:
 
 
 def test_a_process_with_very_many_open_files_gets_its_server(home: Path) -> None:
-    """Who has more than a thousand files open, as a busy process may, can start one all the same."""
+    """Who has more than a thousand files open, as a busy process may, can start one too."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and hard < 2048:
         pytest.skip("this machine allows fewer than 2,048 open files")

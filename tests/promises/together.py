@@ -390,7 +390,9 @@ async def test_a_lost_connection_costs_no_attempt(world: World) -> None:
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
 
 
-@pytest.mark.parametrize(("meanwhile", "independent"), [(False, True), (True, True), (False, False)])
+@pytest.mark.parametrize(
+    ("meanwhile", "independent"), [(False, True), (True, True), (False, False)]
+)
 def test_a_handler_that_kills_its_process_is_the_only_one_that_pays(
     place: Place, meanwhile: bool, independent: bool
 ) -> None:

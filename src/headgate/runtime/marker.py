@@ -44,7 +44,7 @@ class Marker:
 
     @classmethod
     def alone(cls, slots: int) -> Marker:
-        """For a worker without a supervisor: nobody else looks at it, and it ends with the worker."""
+        """For a worker without a supervisor: nobody else looks, and it ends with the worker."""
         return cls(-1, slots)
 
     def begin(self, slot: int, entry: int) -> None:
