@@ -375,7 +375,7 @@ class Place:
             try:
                 if os.readlink(folder / "cwd") != str(self.folder):
                     continue
-                if kind and f'"kind":"{kind}"' not in (folder / "environ").read_text():
+                if kind and not (folder / "comm").read_text().startswith(f"hg-{kind}"):
                     continue
             except OSError:
                 continue

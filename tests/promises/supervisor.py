@@ -14,10 +14,30 @@ from pathlib import Path
 import pytest
 from tests.pg.processes import eventually, settled
 from tests.promises.processes import Place
+from tests.world import World
 
 from headgate.pg import embedded
+from headgate.runtime import nest
+from headgate.runtime.nest import Nest
 
 MANY = [f"slow-{n:02}" for n in range(30)]
+PLAIN = """
+import subprocess, sys
+import headgate as hg
+
+load = hg.Pipeline("load", sources=[hg.Directory("incoming", settle=0, every=0.05)], store="lake")
+
+@load.transform
+def look(obj):
+    look = (
+        "import os; print(*os.environ);"
+        "[print(n, os.readlink('/proc/self/fd/' + n)) for n in os.listdir('/proc/self/fd')"
+        " if os.path.exists('/proc/self/fd/' + n)]"
+    )
+    out = subprocess.run([sys.executable, "-c", look], capture_output=True, close_fds=False)
+    with open("seen", "wb") as file:
+        file.write(out.stdout)
+"""
 
 
 @pytest.mark.parametrize("killer", ["kill-1", "late_kill-1"])
@@ -113,6 +133,61 @@ def test_children_stop_by_themselves_after_kill_9_of_the_supervisor(place: Place
     place.run()
     place.is_exact(["gate-1", *MANY[:5]])
     assert set(place.attempts().values()) == {1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is forked")
+def test_who_kills_what_children_are_forked_off_harms_nobody(place: Place) -> None:
+    """Those that live go on, and a worker that dies afterwards is followed by another."""
+    place.put("gate-1")
+    up = place.up(until_idle=False)
+    eventually(lambda: place.noted("waiting"))
+    (forked_off,) = place.processes("nest")
+    os.kill(forked_off, signal.SIGKILL)
+    place.open_gate()
+    eventually(lambda: place.finalized() == 1)
+    place.put("kill_once-1", *MANY[:5])
+    eventually(lambda: place.finalized() == 7)
+    assert place.processes("nest") != [forked_off]
+    up.signal(signal.SIGTERM)
+    up.ends(0)
+    assert not place.processes()
+    place.is_exact(["gate-1", "kill_once-1", *MANY[:5]])
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_children_that_are_not_forked_do_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch, known: bool
+) -> None:
+    """Where a process cannot adopt others, each child is a Python of its own."""
+    if known:
+        monkeypatch.setattr(Nest, "forks", False)
+    else:
+        monkeypatch.setattr(nest, "_ADOPTS", 9999)
+    pipeline = world.folder / "load.py"
+    pipeline.write_text(PLAIN)
+    monkeypatch.chdir(world.folder)
+    (world.incoming / "a.txt").write_text("1")
+    assert await world.up(pipeline) == []
+    assert await world.outcomes() == {"finalized": 1}
+    assert "HEADGATE_CHILD_JOB" not in (world.folder / "seen").read_text()
+
+
+async def test_a_handler_sees_nothing_of_how_its_process_was_started(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither its environment nor what it starts has the job, with the address of the database."""
+    pipeline = world.folder / "load.py"
+    pipeline.write_text(PLAIN)
+    monkeypatch.chdir(world.folder)
+    monkeypatch.setenv("SAID_BY_THE_USER", "yes")
+    (world.incoming / "a.txt").write_text("1")
+    assert await world.up(pipeline) == []
+    seen = (world.folder / "seen").read_text()
+    assert "SAID_BY_THE_USER" in seen
+    assert "HEADGATE_CHILD_JOB" not in seen
+    assert "pipe:" not in seen.replace("1 pipe:", "").replace("2 pipe:", "")
+    assert "socket:" not in seen
+    assert "memfd" not in seen
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="adopts orphans by prctl")

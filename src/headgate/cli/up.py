@@ -56,6 +56,9 @@ def up(asked: Asked, *, targets: tuple[str, ...], until_idle: bool, **options: A
 def _run(
     settings: Settings, targets: tuple[str, ...], stack: ExitStack, *, until_idle: bool, live: bool
 ) -> None:
+    from headgate.runtime.nest import Nest
+
+    nest = stack.enter_context(Nest())  # it imports what the children need while we do so, too
     from headgate.runtime.loop import run
     from headgate.runtime.supervise import up as supervise
     from headgate.telemetry.log import configure
@@ -83,6 +86,7 @@ def _run(
             log_to=log_to,
             crash_at=crash_at,
             on_tick=tick,
+            nest=nest,
         )
     )
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from .job import MODULES, Job, Kind, Lines, Message
+from .job import Job, Kind, Lines, Message
 from .ledger_home import Ledger
 from .marker import Marker, Running
+from .nest import Nest, NestGone, Process
 from .tuning import Tuning
 
 NEVER_TIGHT_SECONDS = (0.05, 5.0)
@@ -24,7 +24,7 @@ class Started:
     """A child process and what is known of it."""
 
     kind: Kind
-    process: subprocess.Popen[bytes]
+    process: Process
     control: int
     life: int
     marker: Marker | None
@@ -52,6 +52,7 @@ class Brood:
 
     def __init__(
         self,
+        nest: Nest,
         targets: tuple[str, ...],
         ledger: Ledger,
         tuning: Tuning,
@@ -62,6 +63,7 @@ class Brood:
     ) -> None:
         self.children: list[Started] = []
         self.catalogued: tuple[str, ...] = ()  # pipelines whose files a projector writes
+        self._nest = nest
         self._targets = targets
         self._ledger = ledger
         self._tuning = tuning
@@ -73,12 +75,19 @@ class Brood:
 
     def start(self, kind: Kind, *, slots: int = 0) -> Started:
         """Start a child. It stops by itself when we are gone: our end of `life` closes then."""
+        self._number += 1
+        try:
+            return self._start(kind, slots)
+        except NestGone:
+            # Whoever came out of it without our knowing finds its `life` closed.
+            return self._start(kind, slots)
+
+    def _start(self, kind: Kind, slots: int) -> Started:
         without_code = kind == "project"
         control_read, control_write = os.pipe()
         life_read, life_write = os.pipe()
         os.set_blocking(control_read, False)
         marker = Marker.create(slots) if kind == "work" else None
-        self._number += 1
         job = Job(
             kind=kind,
             targets=() if without_code else self._targets,
@@ -93,16 +102,17 @@ class Brood:
             crash_at=self._crash_at,
             pipelines=self.catalogued if without_code else (),
         )
-        fds = [control_write, life_read, *([marker.fd] if marker else [])]
-        process = subprocess.Popen(
-            # -P: a queue.py in the current folder must not stand in for Python's own.
-            [sys.executable, "-P", "-m", "headgate.runtime.born", MODULES[kind]],
-            env={**os.environ, **job.environment()},
-            pass_fds=fds,
-            stdin=subprocess.DEVNULL,
-        )
-        os.close(control_write)
-        os.close(life_read)
+        with ExitStack() as unless_started:
+            unless_started.callback(os.close, control_read)
+            unless_started.callback(os.close, life_write)
+            if marker is not None:
+                unless_started.callback(marker.close)
+            try:
+                process = self._nest.start(job)
+            finally:
+                os.close(control_write)
+                os.close(life_read)
+            unless_started.pop_all()
         child = Started(kind, process, control_read, life_write, marker, time.monotonic())
         self.children.append(child)
         asyncio.get_running_loop().add_reader(control_read, self._read, child)
@@ -134,7 +144,7 @@ class Brood:
                 child.suspended = False
             else:
                 child.exit_code = os.waitstatus_to_exitcode(status)
-                child.process.returncode = child.exit_code
+                child.process.ended(child.exit_code)
                 ended.append(child)
         for child in ended:
             self._read_rest(child)
@@ -160,6 +170,6 @@ class Brood:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every child that is left."""
         for child in self.children:
-            child.process.send_signal(number)
+            child.process.signal(number)
             if child.suspended and number != signal.SIGKILL:
-                child.process.send_signal(signal.SIGCONT)
+                child.process.signal(signal.SIGCONT)

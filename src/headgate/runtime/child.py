@@ -212,12 +212,10 @@ def _arm(crash_at: str) -> None:
     crash.arm(Point(name), die)
 
 
-def main(child: type[Child]) -> int:
-    """Do the job this process was started with; the exit code."""
-    job = Job.inherited()
-    for fd in (job.control, job.life, job.marker):
-        if fd >= 0:
-            os.set_inheritable(fd, False)
+def main(child: type[Child], job: Job) -> int:
+    """Do the job of this process; the exit code."""
+    for fd in job.descriptors().values():
+        os.set_inheritable(fd, False)
     configure(cast("Format", job.log[0]), job.log[1])
     install(Guard(job.tuning.egress_allow))
     if job.crash_at:
@@ -236,6 +234,6 @@ def end(code: int) -> NoReturn:
     os._exit(code)
 
 
-def begin() -> NoReturn:
-    """What a process of its own does (`born.py`)."""
-    end(main(Child))
+def begin(job: Job) -> NoReturn:
+    """What a process of its own does (`hatch.py`)."""
+    end(main(Child, job))

@@ -1,13 +1,14 @@
 """What a child process is started with, and what it says to its supervisor.
 
-The job travels as JSON in an environment variable: not in `ps`, where a database URL would be seen.
+The job travels as JSON by an inherited file, or in an environment variable: not in `ps`, where a
+database URL would be seen.
 Messages come back over an inherited pipe, one JSON document per line.
 """
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -50,14 +51,14 @@ class Job:
     crash_at: str = ""
     pipelines: tuple[str, ...] = ()  # by name, for a child without user code
 
-    def environment(self) -> dict[str, str]:
+    def text(self) -> str:
+        """The job as it travels."""
         document = asdict(self) | {"ledger": asdict(self.ledger) | {"home": str(self.ledger.home)}}
-        return {VARIABLE: orjson.dumps(document).decode()}
+        return orjson.dumps(document).decode()
 
     @classmethod
-    def inherited(cls) -> Job:
-        """The job this process was started with. Grandchildren do not see it."""
-        given: dict[str, Any] = orjson.loads(os.environ.pop(VARIABLE))
+    def parse(cls, text: str | bytes) -> Job:
+        given: dict[str, Any] = orjson.loads(text)
         ledger: dict[str, Any] = given.pop("ledger")
         ledger["home"] = Path(ledger["home"])
         given["targets"] = tuple(given["targets"])
@@ -65,6 +66,15 @@ class Job:
         given["log"] = tuple(given["log"])
         tuning = Tuning(**given.pop("tuning"))
         return cls(**given, ledger=Ledger(**ledger), tuning=tuning)
+
+    def descriptors(self) -> dict[str, int]:
+        """The open files that it names."""
+        named = {"control": self.control, "life": self.life, "marker": self.marker}
+        return {name: fd for name, fd in named.items() if fd >= 0}
+
+    def holding(self, fds: Sequence[int]) -> Job:
+        """The same job where these are its open files, which have other numbers elsewhere."""
+        return replace(self, **dict(zip(self.descriptors(), fds, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

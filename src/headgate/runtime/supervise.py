@@ -29,6 +29,7 @@ from .brood import NEVER_TIGHT_SECONDS, Brood, Started
 from .job import LEDGER_AWAY, Message
 from .lane import slots
 from .ledger_home import Ledger, connected
+from .nest import Nest
 from .patience import Patience
 from .sweep import Sweeper
 from .tuning import Tuning
@@ -66,8 +67,11 @@ async def up(
     crash_at: str = "",
     on_tick: Tick | None = None,
     serve_only: bool = False,
+    nest: Nest | None = None,
 ) -> list[gate.Resting]:
     """Run everything until stopped, or until idle; what stays to be done.
+
+    Children come out of the `nest`, which a caller in a hurry opens early.
 
     With `serve_only`, webhooks and pushes are taken in, and the console, the API and the catalog
     are served, which needs no pipeline at all: others watch and work.
@@ -78,17 +82,20 @@ async def up(
     if tuning.otlp_endpoint:
         metrics = metrics or Metrics(tuning.env)
         exporter = Exporter(tuning.otlp_endpoint, metrics, tuning.env)
-    async with connected(ledger) as db:
-        supervisor = Supervisor(tuple(targets), db, ledger, tuning, metrics, log_to, crash_at)
-        supervisor.serve_only = serve_only
-        supervisor.exporter = exporter
-        stop_listening = listen(metrics.hear) if metrics is not None else lambda: None
-        try:
-            return await supervisor.run(until_idle=until_idle, on_tick=on_tick)
-        finally:
-            stop_listening()
-            if exporter is not None:
-                await asyncio.to_thread(exporter.close)
+    with nest or Nest() as nest:
+        async with connected(ledger) as db:
+            supervisor = Supervisor(
+                tuple(targets), db, ledger, tuning, metrics, log_to, crash_at, nest
+            )
+            supervisor.serve_only = serve_only
+            supervisor.exporter = exporter
+            stop_listening = listen(metrics.hear) if metrics is not None else lambda: None
+            try:
+                return await supervisor.run(until_idle=until_idle, on_tick=on_tick)
+            finally:
+                stop_listening()
+                if exporter is not None:
+                    await asyncio.to_thread(exporter.close)
 
 
 class Supervisor:
@@ -103,6 +110,7 @@ class Supervisor:
         metrics: Metrics | None,
         log_to: tuple[str, str],
         crash_at: str,
+        nest: Nest,
     ) -> None:
         self._db = db
         self._tuning = tuning
@@ -118,8 +126,9 @@ class Supervisor:
         self._unburied: list[Started] = []
         self._pause = NEVER_TIGHT_SECONDS[0]
         self._targets = targets
+        self._nest = nest
         self._brood = Brood(
-            targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set
+            nest, targets, ledger, tuning, log_to, crash_at, self._heard, self._changed.set
         )
         self._sweeper = Sweeper(db, tuning, self._own_workers)
         self._stillborn = 0
@@ -163,6 +172,7 @@ class Supervisor:
 
     async def _check(self) -> None:
         """Import the pipelines once, in a child: what they are, and whether they can be used."""
+        await self._nest.ready()
         child = self._brood.start("check")
         while child in self._brood.children:
             await self._wait()
@@ -281,7 +291,7 @@ class Supervisor:
                         "handler past its deadline", entry=r.entry, seconds=round(r.seconds)
                     )
                     child.overdue = r.entry
-                    child.process.kill()
+                    child.process.signal(signal.SIGKILL)
 
     async def _beat(self) -> None:
         while True:

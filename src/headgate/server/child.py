@@ -11,6 +11,7 @@ from headgate.errors import ConfigError
 from headgate.model.pipeline import Pipeline
 from headgate.model.signal import listen as hear
 from headgate.runtime.child import Child, end, main
+from headgate.runtime.job import Job
 from headgate.runtime.ledger_home import connected
 from headgate.telemetry.log import get_logger
 from headgate.telemetry.metrics import Metrics
@@ -80,6 +81,6 @@ def _listed(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-def begin() -> NoReturn:
-    """What a process of its own does (`born.py`)."""
-    end(main(ServingChild))
+def begin(job: Job) -> NoReturn:
+    """What a process of its own does (`runtime/hatch.py`)."""
+    end(main(ServingChild, job))

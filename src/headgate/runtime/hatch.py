@@ -1,0 +1,138 @@
+"""What the nest runs: import once, then fork a child for each job it is sent (`nest.py`).
+
+It is also how a child begins where nobody forks: with its job in the environment.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+from contextlib import suppress
+from importlib import import_module
+from typing import NoReturn
+
+from headgate.runtime.job import MODULES, VARIABLE, Job
+from headgate.runtime.nest import READY
+
+# What every child needs sooner or later, named as it may be above us. No user code is among it.
+USUAL = (
+    "headgate.runtime.child",
+    "headgate.stores.files",
+    "headgate.sources.directory",
+    "headgate.library.pipeline",
+    "uvloop",
+)
+MOST_DESCRIPTORS = 8
+
+
+def learn(*modules: str) -> None:
+    """Import with no more than is needed.
+
+    structlog takes rich along wherever there is rich, for tracebacks that we print plainly; and
+    nothing of what is imported is garbage.
+    """
+    gc.disable()
+    sys.modules["rich"] = None  # pyright: ignore[reportArgumentType]  (so that importing it fails)
+    try:
+        for module in modules:
+            try:
+                import_module(module)
+            except ModuleNotFoundError:
+                if module.startswith("headgate."):
+                    raise
+    finally:
+        del sys.modules["rich"]  # a handler may want it
+        gc.enable()
+
+
+def serve(line: socket.socket) -> NoReturn:
+    """Fork a child for every job that comes, until the supervisor is gone."""
+    while True:
+        said, fds, _, _ = socket.recv_fds(line, 16, MOST_DESCRIPTORS)
+        if not said:  # without a supervisor, its children end by themselves too
+            os._exit(0)
+        try:
+            answer = _hatch(line, fds)
+        except OSError as error:
+            answer = str(error)
+        for fd in fds:
+            os.close(fd)
+        with suppress(BrokenPipeError):
+            line.send(answer.encode())
+
+
+def _hatch(line: socket.socket, fds: list[int]) -> str:
+    """Fork a nurse that forks a child; the number of the child, when the nurse is gone."""
+    read, write = os.pipe()
+    try:
+        nurse = os.fork()
+        if nurse == 0:
+            try:
+                child = os.fork()
+                if child == 0:
+                    for fd in (read, write, line.fileno()):
+                        os.close(fd)
+                    _begin(fds)
+                os.write(write, str(child).encode())
+            except BaseException as error:  # nothing of this may go on as if it were the nest
+                os.write(write, str(error).encode())
+            finally:
+                os._exit(0)
+    finally:
+        os.close(write)
+    with open(read, "rb") as said:
+        os.waitpid(nurse, 0)
+        return said.read().decode()
+
+
+def _begin(fds: list[int]) -> NoReturn:
+    """From here on this process is a child."""
+    try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # SIGINT is the supervisor's
+        told, *theirs = fds
+        job = Job.parse(os.pread(told, os.fstat(told).st_size, 0)).holding(theirs)
+        os.close(told)
+        _be_called(job.name)
+        become(job)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _be_called(name: str) -> None:
+    """What `top` and `ps -o comm` show: those of one nest are all started by the same words."""
+    with suppress(OSError), open("/proc/self/comm", "w", encoding="utf-8") as comm:
+        comm.write(f"hg-{name}")
+
+
+def become(job: Job) -> NoReturn:
+    """Do a job, and end."""
+    learn(MODULES[job.kind])
+    import_module(MODULES[job.kind]).begin(job)
+    raise AssertionError("a child ends by itself")
+
+
+def main() -> NoReturn:
+    """The nest, on the line that the command names; or, without one, a child."""
+    if len(sys.argv) < 2:
+        become(Job.parse(os.environ.pop(VARIABLE)))
+    # It ends with its supervisor and not before: Ctrl-C reaches everybody at a terminal.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    _be_called("nest")
+    line = socket.socket(fileno=int(sys.argv[1]))
+    learn(*USUAL)
+    gc.freeze()
+    with suppress(BrokenPipeError):  # then there is nobody to serve
+        line.send(READY)
+    serve(line)
+
+
+if __name__ == "__main__":
+    main()
