@@ -375,12 +375,17 @@ class Place:
             try:
                 if os.readlink(folder / "cwd") != str(self.folder):
                     continue
-                if kind and not (folder / "comm").read_text().startswith(f"hg-{kind}"):
+                if kind and not is_called(folder, kind):
                     continue
             except OSError:
                 continue
             found.append(int(folder.name))
         return sorted(found)
+
+
+def is_called(process: Path, kind: str) -> bool:
+    """Is this process, a folder of /proc, a child of a supervisor for such a job?"""
+    return (process / "comm").read_text().startswith(f"hg-{kind}")
 
 
 def metric(said: dict[str, Any], name: str) -> float:

@@ -13,6 +13,7 @@ from tests.aws.anomaly import Anomaly, Odds, anomaly
 from tests.aws.emulator import Aws
 from tests.aws.mail import Mail
 from tests.pg.processes import keeper_pid, kill, server_pid
+from tests.promises.processes import is_called
 from tests.promises.queue import counting, draining, make_table, quiet, seen, short_polls
 from tests.world import World, until
 
@@ -55,7 +56,7 @@ def _watching() -> int | None:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-            watches = b'"kind":"watch"' in (folder / "environ").read_bytes()
+            watches = is_called(folder, "watch")
         except OSError:
             continue
         if int(parent) == os.getpid() and watches:
