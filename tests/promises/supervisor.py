@@ -18,9 +18,29 @@ from tests.world import World
 
 from headgate.pg import embedded
 from headgate.runtime import nest
+from headgate.runtime.job import Job
+from headgate.runtime.ledger_home import Ledger
 from headgate.runtime.nest import Nest
+from headgate.runtime.tuning import Tuning
 
 MANY = [f"slow-{n:02}" for n in range(30)]
+STOPPING = """
+import os, pathlib, signal
+import headgate as hg
+
+load = hg.Pipeline("load", sources=[hg.Directory("incoming", settle=0, every=0.05)], store="lake")
+
+@load.transform
+def stop(obj):
+    if os.path.exists("stopped"):
+        return
+    for process in pathlib.Path("/proc").glob("[0-9]*"):
+        parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
+        if int(parent) == os.getppid() and (process / "comm").read_text() == "hg-nest\\n":
+            os.kill(int(process.name), signal.SIGSTOP)
+            pathlib.Path("stopped").touch()
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
 PLAIN = """
 import subprocess, sys
 import headgate as hg
@@ -154,6 +174,51 @@ def test_who_kills_what_children_are_forked_off_harms_nobody(place: Place) -> No
     place.is_exact(["gate-1", "kill_once-1", *MANY[:5]])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is forked")
+async def test_what_children_are_forked_off_may_be_stopped(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not answer any more: the next child comes out of another one, and soon."""
+    monkeypatch.setattr(nest, "HATCH_SECONDS", 0.5)
+    pipeline = world.folder / "load.py"
+    pipeline.write_text(STOPPING)
+    monkeypatch.chdir(world.folder)
+    (world.incoming / "a.txt").write_text("1")
+    assert await world.up(pipeline) == []
+    assert (world.folder / "stopped").exists()
+    assert await world.outcomes() == {"waiting:worker_lost": 1, "finalized": 1}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is forked")
+def test_a_child_that_is_asked_to_stop_before_it_has_begun_stops(
+    ledger: str, tmp_path: Path
+) -> None:
+    """Also in the moment between its fork and its first line."""
+    with Nest() as place_of_birth:
+        for _ in range(10):
+            control, control_end = os.pipe()
+            life_end, life = os.pipe()
+            job = Job("watch", (), Ledger(ledger, tmp_path), Tuning(), control_end, life_end)
+            child = place_of_birth.start(job)
+            child.signal(signal.SIGTERM)
+            eventually(lambda child=child: os.waitpid(child.pid, os.WNOHANG)[0])
+            for fd in (control, control_end, life, life_end):
+                os.close(fd)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is forked")
+def test_up_starts_where_the_end_of_children_is_ignored(place: Place) -> None:
+    """Some launchers leave SIGCHLD ignored, and whoever they start inherits that."""
+    place.put("a", "b")
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        up = place.up()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    up.ends(0)
+    place.is_exact(["a", "b"])
+
+
 @pytest.mark.parametrize("known", [True, False])
 async def test_children_that_are_not_forked_do_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch, known: bool
@@ -162,7 +227,7 @@ async def test_children_that_are_not_forked_do_the_same(
     if known:
         monkeypatch.setattr(Nest, "forks", False)
     else:
-        monkeypatch.setattr(nest, "_ADOPTS", 9999)
+        monkeypatch.setattr(nest, "_SET_ADOPTS", 9999)
     pipeline = world.folder / "load.py"
     pipeline.write_text(PLAIN)
     monkeypatch.chdir(world.folder)

@@ -129,6 +129,73 @@ async def test_a_statement_sees_what_the_entries_before_it_wrote(world: World) -
     ]
 
 
+@pytest.mark.parametrize("independent", [True, False])
+async def test_nobody_pays_for_what_a_neighbour_wrote_and_had_to_take_back(
+    world: World, independent: bool
+) -> None:
+    """The first fails after its row was in the way of the second: that one is done all the same."""
+    p = world.pipeline()
+    await world.db.execute("CREATE TABLE taken (name text PRIMARY KEY)")
+
+    @p.apply(independent=independent)
+    async def take(tx: hg.Transaction, obj: hg.Object) -> None:
+        if (
+            await tx.execute("INSERT INTO taken VALUES ('it') ON CONFLICT DO NOTHING")
+            != "INSERT 0 1"
+        ):
+            raise hg.Permanent("somebody else has it", reason="taken")
+        if obj.text() == "bad":
+            raise hg.Permanent("no", reason="said_so")
+
+    await settle_in_order(world, p, "bad", "good")
+    assert await world.val("SELECT count(*) FROM taken") == 1
+    assert [reason for _, reason, _ in await world.quarantined()] == ["said_so"]
+
+
+async def test_who_lost_patience_since_its_neighbours_were_slow_is_not_charged(
+    world: World,
+) -> None:
+    """Its time ended while another's statement ran: alone it has time enough."""
+    p = world.pipeline(retry=hg.RetryPlan("upstream-event", 1, 60, 0.01, 0.02, "full"))
+    await effect_table(world)
+    await world.db.execute("INSERT INTO effect (name) VALUES ('a row')")
+
+    @p.apply
+    async def impatient(tx: hg.Transaction, obj: hg.Object) -> None:
+        if obj.text() == "slow":
+            await tx.execute("UPDATE effect SET name = name WHERE pg_sleep(0.5) IS NULL")
+            return
+        async with asyncio.timeout(0.7):
+            await tx.execute("UPDATE effect SET name = name || '!' WHERE pg_sleep(0.4) IS NOT NULL")
+
+    await settle_in_order(world, p, "slow", "quick")
+    assert await world.quarantined() == []
+    assert await effects(world) == ["a row!"]
+
+
+async def test_statements_that_cannot_share_are_found_out_once(world: World) -> None:
+    """Where Postgres refuses them together and takes each alone, nobody tries it again."""
+    p = world.pipeline()
+    await effect_table(world)
+    await world.db.execute("CREATE VIEW ruled AS SELECT name FROM effect")
+    await world.db.execute(
+        "CREATE RULE through AS ON INSERT TO ruled"
+        " DO INSTEAD (INSERT INTO effect (name) VALUES (new.name); NOTIFY somebody)"
+    )
+    runs = 0
+
+    @p.apply
+    async def insert(tx: hg.Transaction, obj: hg.Object) -> None:
+        nonlocal runs
+        runs += 1
+        await tx.execute("INSERT INTO ruled (name) VALUES ($1)", obj.text())
+
+    names = [f"{n:03}" for n in range(320)]
+    await settle_in_order(world, p, *names)
+    assert await written(world) == names
+    assert runs < 2 * len(names)
+
+
 async def test_a_handler_may_ask_for_several_things_at_once(world: World) -> None:
     """It waits for all of them, however many of its neighbours do the same."""
     p = world.pipeline()

@@ -112,7 +112,10 @@ class _Chunks:
                 raise doubt.__cause__ from None
             _wait_out(self._link, doubt.__cause__ or doubt)
             fewer = len(attempts) // FEWER if habit.may_share else len(attempts)
+            failed = len(self.failed)
             await self._again(*_parts(attempts, max(1, fewer)))
+            if len(self.failed) == failed:  # nobody's fault but ours: alone, each of them can
+                habit.may_share = False
         return len(attempts)
 
     async def _keep(self, ended: list[Ended]) -> None:
@@ -123,12 +126,13 @@ class _Chunks:
         if self._habit is not None:
             self._habit.asks = any(tx.sent for _, tx, _ in ended)
         for attempt, tx, wrong in ended:
-            if wrong is None:
+            # Who failed behind one that has to be undone may have failed since that had been there.
+            if wrong is None or undo:
                 done.append(attempt)
                 deferred += tx.deferred
             else:
                 self.failed.append((attempt, wrong))
-                undo |= tx.sent or self._write_rows is not None
+                undo = tx.sent or self._write_rows is not None
         if undo:
             await self._again(done)
         else:

@@ -161,6 +161,8 @@ class Line:
                         left = self._left
                         limit.reschedule(loop.time() + limit_seconds)
                     await self._answer()
+                if self._in_doubt:
+                    raise InDoubt
         except TimeoutError as error:
             raise InDoubt from error
         finally:

@@ -51,40 +51,43 @@ def learn(*modules: str) -> None:
 
 def serve(line: socket.socket) -> NoReturn:
     """Fork a child for every job that comes, until the supervisor is gone."""
-    while True:
-        said, fds, _, _ = socket.recv_fds(line, 16, MOST_DESCRIPTORS)
-        if not said:  # without a supervisor, its children end by themselves too
-            os._exit(0)
-        try:
-            answer = _hatch(line, fds)
-        except OSError as error:
-            answer = str(error)
-        for fd in fds:
-            os.close(fd)
-        with suppress(BrokenPipeError):
+    try:
+        while True:
+            said, fds, _, _ = socket.recv_fds(line, 16, MOST_DESCRIPTORS)
+            if not said:
+                break
+            try:
+                answer = _hatch(line, fds)
+            except OSError as error:
+                answer = str(error)
+            for fd in fds:
+                os.close(fd)
             line.send(answer.encode())
+    except ConnectionError:
+        pass
+    os._exit(0)  # without a supervisor, its children end by themselves too
 
 
 def _hatch(line: socket.socket, fds: list[int]) -> str:
     """Fork a nurse that forks a child; the number of the child, when the nurse is gone."""
     read, write = os.pipe()
-    try:
-        nurse = os.fork()
-        if nurse == 0:
-            try:
-                child = os.fork()
-                if child == 0:
-                    for fd in (read, write, line.fileno()):
-                        os.close(fd)
-                    _begin(fds)
-                os.write(write, str(child).encode())
-            except BaseException as error:  # nothing of this may go on as if it were the nest
-                os.write(write, str(error).encode())
-            finally:
-                os._exit(0)
-    finally:
-        os.close(write)
     with open(read, "rb") as said:
+        try:
+            nurse = os.fork()
+            if nurse == 0:
+                try:
+                    child = os.fork()
+                    if child == 0:
+                        for fd in (read, write, line.fileno()):
+                            os.close(fd)
+                        _begin(fds)
+                    os.write(write, str(child).encode())
+                except BaseException as error:  # nothing of this may go on as if it were the nest
+                    os.write(write, str(error).encode())
+                finally:
+                    os._exit(0)
+        finally:
+            os.close(write)
         os.waitpid(nurse, 0)
         return said.read().decode()
 
@@ -92,7 +95,7 @@ def _hatch(line: socket.socket, fds: list[int]) -> str:
 def _begin(fds: list[int]) -> NoReturn:
     """From here on this process is a child."""
     try:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # SIGINT is the supervisor's
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})  # SIGINT is the supervisor's
         told, *theirs = fds
         job = Job.parse(os.pread(told, os.fstat(told).st_size, 0)).holding(theirs)
         os.close(told)
@@ -122,14 +125,17 @@ def main() -> NoReturn:
     """The nest, on the line that the command names; or, without one, a child."""
     if len(sys.argv) < 2:
         become(Job.parse(os.environ.pop(VARIABLE)))
-    # It ends with its supervisor and not before: Ctrl-C reaches everybody at a terminal.
+    # It ends with its supervisor and not before: Ctrl-C reaches everybody at a terminal. SIGTERM is
+    # blocked, not ignored: a child that is asked to stop before it has begun hears of it then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it cannot wait for anybody
     _be_called("nest")
     line = socket.socket(fileno=int(sys.argv[1]))
     learn(*USUAL)
     gc.freeze()
-    with suppress(BrokenPipeError):  # then there is nobody to serve
+    with suppress(ConnectionError):  # then there is nobody to serve
         line.send(READY)
     serve(line)
 

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from .job import Job
 
 READY = b"ready"
-# It takes half a second; a machine that swaps may need a minute.
-PATIENCE_SECONDS = 120.0
-_ADOPTS = 36  # PR_SET_CHILD_SUBREAPER
+# To import takes half a second, to fork a few milliseconds; but machines swap.
+READY_SECONDS, HATCH_SECONDS = 120.0, 10.0
+_SET_ADOPTS, _ADOPTS = 36, 37  # PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER
 
 
 class NestGone(OSError):
@@ -48,7 +48,8 @@ class Process:
     def signal(self, number: signal.Signals) -> None:
         """Harmless when it has ended: by then its number may be somebody else's."""
         if self._alive:
-            os.kill(self.pid, number)
+            with suppress(ProcessLookupError):  # where SIGCHLD is ignored, nobody waits for it
+                os.kill(self.pid, number)
 
     def ended(self, code: int) -> None:
         """It was waited for."""
@@ -74,14 +75,16 @@ class Nest:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = _python([theirs.fileno()], str(theirs.fileno()))
-        ours.settimeout(PATIENCE_SECONDS)
+        ours.settimeout(READY_SECONDS)
         self._line = ours
 
     async def ready(self) -> None:
         """Wait until a child could start at once."""
         self.open()
-        with suppress(OSError):  # the first child will tell
+        try:
             await asyncio.to_thread(self._await)
+        except NestGone:
+            self.close()
 
     def start(self, job: Job) -> Process:
         """Start a child that has the descriptors of its job. Raises `NestGone`, `OSError`."""
@@ -104,6 +107,7 @@ class Nest:
     def _await(self) -> None:
         if self._line is not None and not self._ready:
             self._ready = self._hear() == READY
+            self._line.settimeout(HATCH_SECONDS)
 
     def _hatch(self, job: Job) -> int:
         assert self._line is not None
@@ -113,7 +117,7 @@ class Nest:
             with _adopting():
                 try:
                     socket.send_fds(self._line, [b"!"], [told, *job.descriptors().values()])
-                except (BrokenPipeError, ConnectionError) as error:
+                except (ConnectionError, TimeoutError) as error:
                     raise NestGone(str(error)) from error
                 said = self._hear()
         finally:
@@ -135,7 +139,7 @@ class Nest:
         assert self._line is not None
         try:
             said = self._line.recv(1024)
-        except ConnectionError as error:
+        except (ConnectionError, TimeoutError) as error:  # it may also be stopped
             raise NestGone(str(error)) from error
         if not said:
             raise NestGone("the process that children are forked off has died")
@@ -177,10 +181,11 @@ def _adopting() -> Generator[None]:
     """Whoever is left alone below us meanwhile becomes our child."""
     import ctypes
 
-    set_to = ctypes.CDLL(None).prctl
-    set_to(_ADOPTS, 1, 0, 0, 0)
+    prctl, before = ctypes.CDLL(None).prctl, ctypes.c_int()
+    prctl(_ADOPTS, ctypes.byref(before), 0, 0, 0)
+    prctl(_SET_ADOPTS, 1, 0, 0, 0)
     try:
         yield
     finally:
         # Not for longer: what handlers leave behind is not ours to wait for.
-        set_to(_ADOPTS, 0, 0, 0, 0)
+        prctl(_SET_ADOPTS, before.value, 0, 0, 0)
