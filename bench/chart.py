@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 WIDTH = 760
-LABELS = 210  # room left of the bars
+LETTER = 7.6  # how wide a letter of a label is, at most, on average
 VALUES = 120  # room right of them
 LINE = 34
 TOP = 64
@@ -49,7 +49,8 @@ class Bar:
 def bars(title: str, note: str, lines: Sequence[Bar], full: float) -> str:
     """A chart of horizontal bars; `full` is the value of a bar that fills its track."""
     height = TOP + LINE * len(lines) + 14
-    drawn = "\n".join(_line(bar, TOP + n * LINE, full) for n, bar in enumerate(lines))
+    labels = 32 + round(LETTER * max(len(bar.label) for bar in lines))
+    drawn = "\n".join(_line(bar, TOP + n * LINE, labels, full) for n, bar in enumerate(lines))
     return f"""<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" \
 width="{WIDTH}" height="{height}" role="img" aria-label="{escape(title)}">
 <style>{STYLE}</style>
@@ -61,18 +62,19 @@ width="{WIDTH}" height="{height}" role="img" aria-label="{escape(title)}">
 """
 
 
-def _line(bar: Bar, y: int, full: float) -> str:
-    room = WIDTH - LABELS - VALUES
+def _line(bar: Bar, y: int, labels: int, full: float) -> str:
+    """`labels` is the room left of the bars."""
+    room = WIDTH - labels - VALUES
     length = max(2.0, min(1.0, bar.value / full) * room)
     text = y + 20
-    box = f'x="{LABELS}" y="{y + 5}" height="22" rx="3"'
+    box = f'x="{labels}" y="{y + 5}" height="22" rx="3"'
     parts = [
-        f'<text x="{LABELS - 12}" y="{text}" text-anchor="end">{escape(bar.label)}</text>',
+        f'<text x="{labels - 12}" y="{text}" text-anchor="end">{escape(bar.label)}</text>',
         f'<rect class="track" {box} width="{room}"/>',
         f'<rect class="{bar.kind}" {box} width="{length:.1f}"/>',
         f'<text x="{WIDTH - VALUES + 12}" y="{text}">{escape(bar.text)}</text>',
     ]
     if bar.mark is not None:
-        x = LABELS + min(1.0, bar.mark / full) * room
+        x = labels + min(1.0, bar.mark / full) * room
         parts.append(f'<line class="mark" x1="{x:.1f}" y1="{y + 2}" x2="{x:.1f}" y2="{y + 30}"/>')
     return "\n".join(parts)
