@@ -136,6 +136,8 @@ from headgate.telemetry.metrics import Metrics
 
 told = json.loads(sys.argv[1])
 ledger = Ledger(told["url"], Path(told["home"]))
+if told["deaf"]:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
 if told["die_at"]:
     point, _, nth = told["die_at"].partition("#")
     times = iter(range(1, int(nth or 1)))
@@ -190,6 +192,7 @@ class Up:
             "crash_at": "",
             "die_at": "",
             "release": False,
+            "deaf": False,
         }
         settings |= told | {"tuning": tuning | told.get("tuning", {})}
         with self.log.open("wb") as log:
