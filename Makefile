@@ -4,7 +4,7 @@
 
 .DEFAULT_GOAL := help
 BIN := .venv/bin
-JOBS ?= 3
+JOBS ?= 2
 READY := .venv/ready
 BENCH_READY := .venv-bench/ready
 AWS_READY := .venv-aws/ready
@@ -27,7 +27,7 @@ demo: $(READY) ## See it work: three consumers, one truth, a dozen kill -9
 	$(BIN)/headgate demo $(ARGS)
 
 .PHONY: test
-test: $(READY) $(AWS_READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=3 at a time)
+test: $(READY) $(AWS_READY) ## Run the tests, on a real Postgres that comes with the package (JOBS=2 at a time)
 	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 .PHONY: test-services

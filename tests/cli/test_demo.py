@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from tests.cli.conftest import CLEAN, Headgate
+
+from headgate.cli.demo.lively import Lively
+from headgate.cli.demo.world import World
 
 FIELDS = [
     "deliveries", "new", "duplicates", "unchanged", "published", "retried", "quarantined",
@@ -140,6 +146,35 @@ def test_a_lively_world_goes_on_with_its_console_until_ctrl_c(open_folder: Path)
     assert json.loads(out)["headgate_error"] == 0
     assert err.count("equal, to the last digit") == 2
     _wait_until("everything has ended", lambda: not _living(folder))
+
+
+class _Told:
+    """Takes its time to be told, and remembers of what."""
+
+    def __init__(self) -> None:
+        self.files: set[str] = set()
+        self.asked = asyncio.Event()
+
+    async def tell(self, files: Sequence[str]) -> None:
+        self.asked.set()
+        await asyncio.sleep(0.05)
+        self.files.update(files)
+
+
+async def test_what_a_station_has_sent_is_told_before_the_world_ends(tmp_path: Path) -> None:
+    """Ctrl-C between a file and the notice of it: the notice is given, so the last sum has it."""
+    world = World(tmp_path / "world", 40)
+    world.build()
+    gate = _Told()
+    lively = Lively(world, cast("Any", gate), random.Random(1))
+    sending = asyncio.create_task(lively.run())
+    await gate.asked.wait()
+    sending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+    sent = {path.name for path in world.incoming.glob("live-*")}
+    assert sent
+    assert gate.files == sent
 
 
 def test_a_folder_that_is_a_file_is_refused(bare: Headgate) -> None:

@@ -60,6 +60,15 @@ def look(obj):
 """
 
 
+def written(world: World, monkeypatch: pytest.MonkeyPatch, pipeline: str) -> Path:
+    """A file of this text in the folder where we are from now on, and something for it to do."""
+    file = world.folder / "load.py"
+    file.write_text(pipeline)
+    (world.incoming / "a.txt").write_text("1")
+    monkeypatch.chdir(world.folder)
+    return file
+
+
 @pytest.mark.parametrize("killer", ["kill-1", "late_kill-1"])
 def test_a_handler_that_kills_its_process_is_quarantined_after_exactly_the_cap(
     place: Place, killer: str
@@ -180,10 +189,7 @@ async def test_what_children_are_forked_off_may_be_stopped(
 ) -> None:
     """It does not answer any more: the next child comes out of another one, and soon."""
     monkeypatch.setattr(nest, "HATCH_SECONDS", 0.5)
-    pipeline = world.folder / "load.py"
-    pipeline.write_text(STOPPING)
-    monkeypatch.chdir(world.folder)
-    (world.incoming / "a.txt").write_text("1")
+    pipeline = written(world, monkeypatch, STOPPING)
     assert await world.up(pipeline) == []
     assert (world.folder / "stopped").exists()
     assert await world.outcomes() == {"waiting:worker_lost": 1, "finalized": 1}
@@ -223,10 +229,7 @@ async def test_children_that_are_not_forked_do_the_same(
         monkeypatch.setattr(Nest, "forks", False)
     else:
         monkeypatch.setattr(nest, "_SET_ADOPTS", 9999)
-    pipeline = world.folder / "load.py"
-    pipeline.write_text(PLAIN)
-    monkeypatch.chdir(world.folder)
-    (world.incoming / "a.txt").write_text("1")
+    pipeline = written(world, monkeypatch, PLAIN)
     assert await world.up(pipeline) == []
     assert await world.outcomes() == {"finalized": 1}
     assert "HEADGATE_CHILD_JOB" not in (world.folder / "seen").read_text()
@@ -236,11 +239,8 @@ async def test_a_handler_sees_nothing_of_how_its_process_was_started(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither its environment nor what it starts has the job, with the address of the database."""
-    pipeline = world.folder / "load.py"
-    pipeline.write_text(PLAIN)
-    monkeypatch.chdir(world.folder)
+    pipeline = written(world, monkeypatch, PLAIN)
     monkeypatch.setenv("SAID_BY_THE_USER", "yes")
-    (world.incoming / "a.txt").write_text("1")
     assert await world.up(pipeline) == []
     seen = (world.folder / "seen").read_text()
     assert "SAID_BY_THE_USER" in seen

@@ -20,6 +20,15 @@ async def effect_table(world: World) -> None:
     await world.db.execute("CREATE TABLE effect (n serial, name text CHECK (name <> 'poison'))")
 
 
+async def ruled_view(world: World) -> None:
+    """What is inserted there goes to `effect`, and Postgres cannot say how many rows that were."""
+    await world.db.execute("CREATE VIEW ruled AS SELECT name FROM effect")
+    await world.db.execute(
+        "CREATE RULE through AS ON INSERT TO ruled"
+        " DO INSTEAD (INSERT INTO effect (name) VALUES (new.name); NOTIFY somebody)"
+    )
+
+
 async def effects(world: World) -> list[str]:
     return [name for (name,) in await world.rows("SELECT name FROM effect ORDER BY name")]
 
@@ -177,11 +186,7 @@ async def test_statements_that_cannot_share_are_found_out_once(world: World) -> 
     """Where Postgres refuses them together and takes each alone, nobody tries it again."""
     p = world.pipeline()
     await effect_table(world)
-    await world.db.execute("CREATE VIEW ruled AS SELECT name FROM effect")
-    await world.db.execute(
-        "CREATE RULE through AS ON INSERT TO ruled"
-        " DO INSTEAD (INSERT INTO effect (name) VALUES (new.name); NOTIFY somebody)"
-    )
+    await ruled_view(world)
     runs = 0
 
     @p.apply
@@ -382,11 +387,7 @@ async def test_whatever_the_statement_looks_like_it_is_done_once(world: World, s
     """Also where it cannot be told how many rows it changed by putting words around it."""
     p = world.pipeline()
     await effect_table(world)
-    await world.db.execute("CREATE VIEW ruled AS SELECT name FROM effect")
-    await world.db.execute(
-        "CREATE RULE through AS ON INSERT TO ruled"
-        " DO INSTEAD (INSERT INTO effect (name) VALUES (new.name); NOTIFY somebody)"
-    )
+    await ruled_view(world)
 
     @p.apply(independent=True)
     async def insert(tx: hg.Transaction, obj: hg.Object) -> None:

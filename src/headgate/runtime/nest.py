@@ -131,7 +131,8 @@ class Nest:
         try:
             os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError as error:
-            os.kill(pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
             self.forks = False
             raise NestGone("this system does not let a process adopt others") from error
 
