@@ -51,12 +51,12 @@ async def apply(
     write_rows: Write | None,
     limit_seconds: float,
     *,
-    habit: Habit | None = None,
+    habit: Habit,
     pooler: bool = False,
 ) -> Failed:
     """Run every handler for every entry, rows first; the entries that failed, undone, with why.
 
-    With a `habit`, they need not take turns, as long as nobody could tell.
+    With the right `habit` they need not take turns, since nobody could tell.
     """
     link.lent = True
     chunks = _Chunks(link, steps, write_rows, limit_seconds, habit, pooler)
@@ -73,7 +73,7 @@ class _Chunks:
         steps: Sequence[ApplyStep],
         write_rows: Write | None,
         limit_seconds: float,
-        habit: Habit | None,
+        habit: Habit,
         pooler: bool,
     ) -> None:
         self.failed: Failed = []
