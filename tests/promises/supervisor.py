@@ -28,15 +28,23 @@ STOPPING = """
 import os, pathlib, signal
 import headgate as hg
 
-load = hg.Pipeline("load", sources=[hg.Directory("incoming", settle=0, every=0.05)], store="lake")
+load = hg.Pipeline(
+    "load",
+    sources=[hg.Directory("incoming", settle=0, every=0.05)],
+    store="lake",
+    retry=hg.RetryPlan("upstream-event", 3, 3600, 0.01, 0.02, "full"),
+)
 
 @load.transform
 def stop(obj):
     if os.path.exists("stopped"):
         return
     for process in pathlib.Path("/proc").glob("[0-9]*"):
-        parent = (process / "stat").read_text().rpartition(")")[2].split()[1]
-        if int(parent) == os.getppid() and (process / "comm").read_text() == "hg-nest\\n":
+        try:
+            name, _, rest = (process / "stat").read_text().rpartition(")")
+        except OSError:  # it has ended meanwhile
+            continue
+        if int(rest.split()[1]) == os.getppid() and name.endswith("(hg-nest"):
             os.kill(int(process.name), signal.SIGSTOP)
             pathlib.Path("stopped").touch()
     os.kill(os.getpid(), signal.SIGKILL)
