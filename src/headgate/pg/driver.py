@@ -28,6 +28,18 @@ LockNotAvailable = asyncpg.LockNotAvailableError
 UniqueViolation = asyncpg.UniqueViolationError
 NoSuchSchema = asyncpg.InvalidSchemaNameError
 
+# Arrays that our statements carry, with the number and the name of what they hold. These numbers
+# are the same in every Postgres.
+ARRAYS = {
+    1000: (16, "bool"),
+    1001: (17, "bytea"),
+    1005: (21, "int2"),
+    1007: (23, "int4"),
+    1016: (20, "int8"),
+    1022: (701, "float8"),
+    1185: (1184, "timestamptz"),
+}
+
 
 class Statement(Protocol):
     """A statement the server has seen."""
@@ -84,14 +96,50 @@ class Pool(Protocol):
     def terminate(self) -> None: ...
 
 
+class _Informed(asyncpg.Connection):
+    """A connection that knows our arrays.
+
+    asyncpg asks the server about them on each new connection, which takes Postgres longer than the
+    statement that they come with. Were it to ask in another way one day, it would ask again.
+    """
+
+    async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> Any:
+        asked = list(typeoids)
+        if ARRAYS.keys() >= set(asked):
+            return [_array(oid, *ARRAYS[oid]) for oid in asked], _Unsaid
+        return await cast(Any, super())._introspect_types(asked, timeout)
+
+
+class _Unsaid:
+    """In place of the statement that was not needed; its name says that no other was replaced."""
+
+    name = "known"
+
+
+def _array(oid: int, element: int, name: str) -> dict[str, Any]:
+    """What the server would say."""
+    return {
+        "oid": oid,
+        "ns": "pg_catalog",
+        "name": f"_{name}",
+        "kind": b"b",
+        "basetype": None,
+        "elemtype": element,
+        "elemtype_name": name,
+        "elemdelim": ",",
+        "range_subtype": None,
+        "attrtypoids": None,
+    }
+
+
 def pool(**options: Any) -> Pool:
     """A pool that opens its connections when they are first needed."""
-    return _UNTYPED.create_pool(min_size=0, **options)
+    return _UNTYPED.create_pool(min_size=0, connection_class=_Informed, **options)
 
 
 async def connect(**options: Any) -> Connection:
     """One connection outside any pool."""
-    return await _UNTYPED.connect(**options)
+    return await _UNTYPED.connect(connection_class=_Informed, **options)
 
 
 def sqlstate(error: BaseException) -> str:
