@@ -49,6 +49,29 @@ def stop(obj):
             pathlib.Path("stopped").touch()
     os.kill(os.getpid(), signal.SIGKILL)
 """
+ROWS = """
+from typing import TypedDict
+import headgate as hg
+
+load = hg.Pipeline("load", sources=[hg.Directory("incoming", settle=0, every=0.05)], store="lake")
+
+class Row(TypedDict):
+    name: str
+
+@load.rows("seen", key="name", schema=Row)
+def rows(obj):
+    yield {"name": obj.name}
+"""
+PLUGIN = """
+with open("/proc/self/comm") as comm, open("loaded", "a") as loaded:
+    loaded.write(comm.read())
+
+class Plugin:
+    def new_schema_validator(self, *args, **kwargs):
+        return None, None, None
+
+plugin = Plugin()
+"""
 PLAIN = """
 import subprocess, sys
 import headgate as hg
@@ -226,6 +249,24 @@ def test_up_starts_where_the_end_of_children_is_ignored(place: Place) -> None:
     place.put("a", "b")
     place.run(deaf=True)
     place.is_exact(["a", "b"])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is forked")
+async def test_plugins_of_pydantic_run_in_the_children_alone(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What children are forked off runs nobody else's code: it could start threads."""
+    about = world.folder / "plugins" / "loud-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pydantic]\nloud = loud:plugin\n")
+    (about.parent / "loud.py").write_text(PLUGIN)
+    monkeypatch.setenv("PYTHONPATH", str(about.parent))
+    pipeline = written(world, monkeypatch, ROWS)
+    assert await world.up(pipeline) == []
+    assert await world.outcomes() == {"finalized": 1}
+    loaded = (world.folder / "loaded").read_text().split()
+    assert sorted(loaded) == ["hg-check-1", "hg-watch-2", "hg-work-3"]
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -13,6 +13,7 @@ import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
+from importlib.metadata import entry_points
 from typing import NoReturn
 
 from headgate.runtime.job import MODULES, VARIABLE, Job
@@ -47,6 +48,22 @@ def learn(*modules: str) -> None:
     finally:
         del sys.modules["rich"]  # a handler may want it
         gc.enable()
+
+
+def learn_rows() -> None:
+    """Make a first schema of rows, so that no child has to.
+
+    pydantic asks all that is installed for plugins of its own then, and keeps the answer. Where
+    there are any, they are loaded by the children: we run nobody else's code.
+    """
+    if not entry_points(group="pydantic"):
+        from pydantic import TypeAdapter
+        from typing_extensions import TypedDict
+
+        class Row(TypedDict):
+            n: int
+
+        TypeAdapter(list[Row])
 
 
 def serve(line: socket.socket) -> NoReturn:
@@ -134,6 +151,7 @@ def main() -> NoReturn:
     _be_called("nest")
     line = socket.socket(fileno=int(sys.argv[1]))
     learn(*USUAL)
+    learn_rows()
     gc.freeze()
     with suppress(ConnectionError):  # then there is nobody to serve
         line.send(READY)

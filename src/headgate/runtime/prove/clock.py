@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from importlib.machinery import SourceFileLoader
+from types import FrameType
 from typing import Any, cast
 
 from .scene import Log, Whose, doer, now_playing, owner
@@ -52,8 +53,7 @@ class _Clock:
 
     def read(self, name: str, *, directly: bool = False) -> float | None:
         """The seconds that the asker is to see; None when it is not the user, or none are set."""
-        asker = doer()
-        if asker is None or (directly and not _calls(asker)):
+        if (_calls() if directly else doer()) is None:
             return None
         self._log.note("clock", name=name)
         if self._stands_at is None:
@@ -86,12 +86,12 @@ class _Clock:
         return read
 
 
-def _calls(asker: Any) -> bool:
-    """Does the user's code itself call, and no library in its name?"""
+def _calls() -> FrameType | None:
+    """The user's frame, if it calls by itself and no library in its name."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__package__") == __package__:
         frame = frame.f_back
-    return frame is asker
+    return frame if frame is not None and owner(frame.f_code.co_filename) == "user" else None
 
 
 def _replace_time(clock: _Clock) -> None:

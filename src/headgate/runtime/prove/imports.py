@@ -20,6 +20,9 @@ _STANDARD = sys.stdlib_module_names - {
 _KEEP_IN_CLASSES = ("glob", "pathlib", "pathlib._os", "pathlib._local")
 
 _wanted: dict[str, Changed] = {}
+_looked: dict[str, ModuleType] = {}
+# Where something is kept, by its identity.
+_kept: dict[int, list[tuple[ModuleType, str]]] = {}
 
 
 def when_imported(name: str, change: Changed) -> None:
@@ -32,22 +35,41 @@ def when_imported(name: str, change: Changed) -> None:
     _wanted[name] = change
 
 
+def look_around() -> None:
+    """Note where the standard library keeps its functions, as far as it is loaded.
+
+    Who forks children that will replace some of them looks before: in a child, everything that is
+    looked at is copied.
+    """
+    for name, module in list(sys.modules.items()):
+        if type(module) is not ModuleType or name.partition(".")[0] not in _STANDARD:
+            continue
+        if _looked.get(name) is not module:
+            _looked[name] = module
+            for key, value in list(vars(module).items()):
+                if callable(value):
+                    _kept.setdefault(id(value), []).append((module, key))
+
+
 def replace_everywhere(new: Mapping[Function, Function]) -> None:
     """Put functions in the place of others, also where the library kept one under another name.
 
     The standard library, that is, without the machinery of imports: what else is loaded by now is
     Headgate's, and keeps what it has.
     """
-    # By identity: some things that modules hold cannot be compared, and this is quick.
+    look_around()
+    for old, held in new.items():
+        for module, key in _kept.pop(id(old), ()):
+            if vars(module).get(key) is old:
+                setattr(module, key, held)
+                _kept.setdefault(id(held), []).append((module, key))
+    # By identity: some things that classes hold cannot be compared.
     known = {id(old): (old, held) for old, held in new.items()}
-    for name, module in list(sys.modules.items()):
-        if type(module) is not ModuleType or name.partition(".")[0] not in _STANDARD:
-            continue
-        for key, value in list(vars(module).items()):
-            if id(value) in known:
-                setattr(module, key, known[id(value)][1])
-            elif name in _KEEP_IN_CLASSES and isinstance(value, type):
-                _replace_static(value, known)
+    for name in _KEEP_IN_CLASSES:
+        if (module := sys.modules.get(name)) is not None:
+            for value in list(vars(module).values()):
+                if isinstance(value, type):
+                    _replace_static(value, known)
 
 
 def _replace_static(holder: type, known: Mapping[int, tuple[Function, Function]]) -> None:

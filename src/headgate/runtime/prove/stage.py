@@ -11,19 +11,19 @@ whoever started this is gone, and so are we.
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import signal
 import sys
 import threading
 import traceback
-from contextlib import suppress
 from typing import Any
 
 import orjson
 
 from headgate.errors import HeadgateError
+from headgate.runtime.hatch import learn, learn_rows
 from headgate.runtime.loop import run
+from headgate.runtime.prove.imports import look_around
 
 WRONG, BROKEN = 2, 70
 # What a child needs and the job itself does not import by name.
@@ -34,9 +34,9 @@ def main() -> None:
     """Fork for each job, until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides
     sys.dont_write_bytecode = True
-    for name in _PRELOADED:
-        with suppress(ImportError):  # not every machine has uvloop
-            importlib.import_module(name)
+    learn(*_PRELOADED)
+    learn_rows()
+    look_around()
     # What is loaded by now is never looked at again, so that no child copies it only to do so.
     gc.collect()
     gc.freeze()
