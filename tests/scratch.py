@@ -69,8 +69,13 @@ def drop(url: str) -> None:
 
 
 def _execute(server: str, sql: str) -> None:
-    loop, link = _links.get(server) or (asyncio.new_event_loop(), None)
+    loop, link = _links.pop(server, None) or (asyncio.new_event_loop(), None)
+    loop.run_until_complete(asyncio.sleep(0))  # it may have been hung up on
     if link is None or link.is_closed():
         link = loop.run_until_complete(asyncpg.connect(server))
+    try:
+        loop.run_until_complete(link.execute(sql))
+    except BaseException:
+        link.terminate()  # broken off, it would be busy for whoever comes next
+        raise
     _links[server] = loop, link
-    loop.run_until_complete(link.execute(sql))

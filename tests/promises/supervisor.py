@@ -41,7 +41,7 @@ def stop(obj):
         return
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
-            name, _, rest = (process / "stat").read_text().rpartition(")")
+            name, _, rest = (process / "stat").read_text(errors="replace").rpartition(")")
         except OSError:  # it has ended meanwhile
             continue
         if int(rest.split()[1]) == os.getppid() and name.endswith("(hg-nest"):
@@ -252,21 +252,38 @@ def test_up_starts_where_the_end_of_children_is_ignored(place: Place) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody is forked")
+@pytest.mark.parametrize("beside", [True, False])
 async def test_plugins_of_pydantic_run_in_the_children_alone(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, monkeypatch: pytest.MonkeyPatch, beside: bool
 ) -> None:
     """What children are forked off runs nobody else's code: it could start threads."""
-    about = world.folder / "plugins" / "loud-1.0.dist-info"
+    pipeline = written(world, monkeypatch, ROWS)
+    folder = world.folder if beside else world.folder / "plugins"
+    about = folder / "loud-1.0.dist-info"
     about.mkdir(parents=True)
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
     (about / "entry_points.txt").write_text("[pydantic]\nloud = loud:plugin\n")
-    (about.parent / "loud.py").write_text(PLUGIN)
-    monkeypatch.setenv("PYTHONPATH", str(about.parent))
-    pipeline = written(world, monkeypatch, ROWS)
+    (folder / "loud.py").write_text(PLUGIN)
+    if not beside:
+        monkeypatch.setenv("PYTHONPATH", str(folder))
     assert await world.up(pipeline) == []
     assert await world.outcomes() == {"finalized": 1}
     loaded = (world.folder / "loaded").read_text().split()
     assert sorted(loaded) == ["hg-check-1", "hg-watch-2", "hg-work-3"]
+
+
+async def test_what_else_is_installed_cannot_keep_children_from_starting(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A package that says nonsense about itself, a loop that cannot be loaded."""
+    about = world.folder / "broken" / "loud-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[console_scripts]\nloud\n")
+    (about.parent / "uvloop.py").write_text("raise ImportError('wrong ABI')\n")
+    monkeypatch.setenv("PYTHONPATH", str(about.parent))
+    assert await world.up(written(world, monkeypatch, PLAIN)) == []
+    assert await world.outcomes() == {"finalized": 1}
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -28,16 +28,16 @@ LockNotAvailable = asyncpg.LockNotAvailableError
 UniqueViolation = asyncpg.UniqueViolationError
 NoSuchSchema = asyncpg.InvalidSchemaNameError
 
-# Arrays that our statements carry, with the number and the name of what they hold. These numbers
+# Arrays that our statements carry, with the number and both names of what they hold. These numbers
 # are the same in every Postgres.
 ARRAYS = {
-    1000: (16, "bool"),
-    1001: (17, "bytea"),
-    1005: (21, "int2"),
-    1007: (23, "int4"),
-    1016: (20, "int8"),
-    1022: (701, "float8"),
-    1185: (1184, "timestamptz"),
+    1000: (16, "bool", "boolean"),
+    1001: (17, "bytea", "bytea"),
+    1005: (21, "int2", "smallint"),
+    1007: (23, "int4", "integer"),
+    1016: (20, "int8", "bigint"),
+    1022: (701, "float8", "double precision"),
+    1185: (1184, "timestamptz", "timestamp with time zone"),
 }
 
 
@@ -100,7 +100,7 @@ class _Informed(asyncpg.Connection):
     """A connection that knows our arrays.
 
     asyncpg asks the server about them on each new connection, which takes Postgres longer than the
-    statement that they come with. Were it to ask in another way one day, it would ask again.
+    statement that they come with. Were it to call this by another name one day, it would ask again.
     """
 
     async def _introspect_types(self, typeoids: Iterable[int], timeout: float | None) -> Any:
@@ -116,7 +116,7 @@ class _Unsaid:
     name = "known"
 
 
-def _array(oid: int, element: int, name: str) -> dict[str, Any]:
+def _array(oid: int, element: int, name: str, spelled: str) -> dict[str, Any]:
     """What the server would say."""
     return {
         "oid": oid,
@@ -125,10 +125,14 @@ def _array(oid: int, element: int, name: str) -> dict[str, Any]:
         "kind": b"b",
         "basetype": None,
         "elemtype": element,
-        "elemtype_name": name,
-        "elemdelim": ",",
+        "elemdelim": b",",
         "range_subtype": None,
         "attrtypoids": None,
+        "attrnames": None,
+        "depth": 0,
+        "basetype_name": None,
+        "elemtype_name": spelled,
+        "range_subtype_name": None,
     }
 
 

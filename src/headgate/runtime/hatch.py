@@ -13,7 +13,6 @@ import sys
 import traceback
 from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import NoReturn
 
 from headgate.runtime.job import MODULES, VARIABLE, Job
@@ -28,6 +27,7 @@ USUAL = (
     "uvloop",
 )
 MOST_DESCRIPTORS = 8
+_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 
 def learn(*modules: str) -> None:
@@ -42,7 +42,7 @@ def learn(*modules: str) -> None:
         for module in modules:
             try:
                 import_module(module)
-            except ModuleNotFoundError:
+            except ImportError:  # not every machine has uvloop, or one that can be loaded
                 if module.startswith("headgate."):
                     raise
     finally:
@@ -51,19 +51,25 @@ def learn(*modules: str) -> None:
 
 
 def learn_rows() -> None:
-    """Make a first schema of rows, so that no child has to.
+    """Make a first schema of rows: what pydantic imports for that, no child has to.
 
-    pydantic asks all that is installed for plugins of its own then, and keeps the answer. Where
-    there are any, they are loaded by the children: we run nobody else's code.
+    Plugins of pydantic are somebody else's code, and who brings them may be known in a child alone:
+    they are not looked for here.
     """
-    if not entry_points(group="pydantic"):
-        from pydantic import TypeAdapter
-        from typing_extensions import TypedDict
+    from pydantic import TypeAdapter
+    from typing_extensions import TypedDict
 
-        class Row(TypedDict):
-            n: int
+    class Row(TypedDict):
+        n: int
 
+    said = os.environ.get(_PLUGINS)
+    os.environ[_PLUGINS] = "__all__"
+    try:
         TypeAdapter(list[Row])
+    finally:
+        del os.environ[_PLUGINS]
+        if said is not None:
+            os.environ[_PLUGINS] = said
 
 
 def serve(line: socket.socket) -> NoReturn:
