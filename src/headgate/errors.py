@@ -48,6 +48,8 @@ class HeadgateError(Exception):
             self.reason = reason
         if hint is not None:
             self.hint = hint
+        if self.hint:
+            self.add_note(f"hint: {self.hint}")  # a traceback ends with it
 
 
 class Retryable(HeadgateError):

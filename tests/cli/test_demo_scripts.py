@@ -117,12 +117,17 @@ def test_everybody_is_told_of_every_file_and_killed_at_new_ones() -> None:
     assert max(plan.kills) < plan.turn <= min(plan.reserve)
 
 
+@pytest.mark.parametrize("columns", [80, WIDTH])
 @pytest.mark.parametrize("error", ["0", "0.01", "-0.01", "310.55", "-9999999.99"])
-def test_the_picture_fits_the_screen(error: str) -> None:
+def test_the_picture_fits_the_screen(error: str, columns: int) -> None:
     """However wrong a consumer is, its line fits, and its bar is on the right side."""
     runner = Standing("act, then mark", sum=Decimal(20000) + Decimal(error), truth=Decimal(20000))
-    lines = [t.plain for t in picture(Race([runner], Decimal(20000), 1000, lambda: 1000))]
+    runner.rows, runner.kills = 16, 12
+    race = Race([runner] * 3, Decimal(20000), 1000, lambda: 1000)
+    lines = [t.plain for t in picture(race, columns)]
     left, _, right = lines[2].partition("│")
-    assert all(len(line) <= WIDTH + 4 for line in lines)
+    assert all(len(line) <= columns for line in lines)
+    assert lines[0].endswith("1,000 of 1,000, kill -9: 12, 12, 12")
+    assert lines[2].endswith("16 rows too many")
     assert any(c in right for c in "▏▎▍▌▋▊▉█") == (Decimal(error) > 0)
     assert any(c in left for c in "▐█") == (Decimal(error) < 0)

@@ -82,7 +82,7 @@ def test_a_publication_is_shown_compared_and_taken_back(rain: Headgate) -> None:
         (("revert", "2"), "--because is missing"),
         (("revert", "1", "--because", "x"), "readers see version 2"),
         (("revert", "2", "--to", "7", "--because", "x"), "go back to a lower one"),
-        (("show", "99"), "no entry is known by '99'"),
+        (("show", "99"), "no publication is known by '99'"),
         (("diff", "2", "--from", "9"), "no version 9"),
     ],
 )

@@ -55,6 +55,29 @@ def test_the_commands_of_the_runbook_do_what_it_says(rain: Headgate) -> None:
     }  # fmt: skip
 
 
+@pytest.mark.parametrize("mode", [("--verify",), ("--publish", "--because", "why")])
+def test_an_empty_window_is_done_at_once_and_proves_nothing(
+    rain: Headgate, mode: tuple[str, ...]
+) -> None:
+    """Nothing stays running, and nothing is said to be the same."""
+    said = rain("replay", "rain.py", "--from", "2025-03-02", "--to", "2025-03-09", *mode)
+    assert said.code == 0, said.err
+    assert "0 inputs" in said.out
+    assert "There is nothing to run again." in said.err
+    assert "came out the same" not in said.out
+    (one,) = rain("replay", "list", "--json").json["replays"]
+    assert (one["state"], one["inputs"]) == ("done", 0)
+
+
+def test_a_window_that_ends_before_it_begins_is_refused(rain: Headgate) -> None:
+    """It is a slip of the hand, and would prove nothing."""
+    said = rain("replay", "rain.py", "--from", "2026-03-09", "--to", "2026-03-02", "--verify")
+    assert said.code == 2
+    assert "holds no moment" in said.err
+    assert "begins with the earlier time" in said.err
+    assert rain("replay", "list", "--json").json["replays"] == []
+
+
 def test_changed_code_fails_the_proof_and_is_named(rain: Headgate) -> None:
     """Exit 1, and both people and programs are told which; publishing it is asked wrongly."""
     file = rain.folder / "rain.py"

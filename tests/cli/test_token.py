@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 from tests.cli.conftest import Headgate
 
 
@@ -50,5 +52,11 @@ def test_the_link_to_the_console_holds_a_ticket(headgate: Headgate) -> None:
     assert headgate("console", "--role", "root").code == 2
     told = headgate("console", "--json", HEADGATE_SERVE_URL="https://headgate.example").json
     assert told["url"].startswith("https://headgate.example/login?ticket=hg_")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+        said = headgate("console", HEADGATE_SERVE_PORT=port)
+        assert (said.code, "Nothing answers there" in said.err) == (0, False)
+    said = headgate("console", HEADGATE_SERVE_PORT=port)
+    assert (said.code, "Nothing answers there" in said.err) == (0, True)
     nowhere = headgate("console", HEADGATE_SERVE_PORT="0")
     assert (nowhere.code, "HEADGATE_SERVE_URL" in nowhere.err) == (2, True)

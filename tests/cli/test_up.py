@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import CLEAN, Headgate, Populated, Zygote, populate
 
+PORT = "HEADGATE_SERVE_PORT"
+
 
 def test_until_idle_says_what_came_of_it_and_what_stays(populated: Populated) -> None:
     """Two good files and two bad ones: exit 0, the figures, the reasons, and where to look."""
@@ -114,6 +116,20 @@ def test_on_a_terminal_the_figures_are_live(headgate: Headgate) -> None:
     assert "pipeline" in shown
     assert "finalized" in shown
     assert "Traceback" not in shown
+
+
+def test_on_a_terminal_it_is_said_where_the_console_is(headgate: Headgate) -> None:
+    """Nobody looks for a port in a log that is not shown."""
+    assert headgate("init").code == 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = str(server.getsockname()[1])
+    there = Headgate(headgate.zygote, headgate.folder, {**headgate.env, PORT: port})
+    shown = _on_a_terminal(there, "up", "rain.py", "--serve", "--until-idle", "--workers", "1")
+    assert f"The console is at http://127.0.0.1:{port};" in shown
+    with socket.create_server(("127.0.0.1", int(port))):
+        taken = there("up", "rain.py", "--serve", "--until-idle")
+    assert taken.code == 2
+    assert f"hint: Stop who uses it, or set another port: {PORT}." in taken.err
 
 
 def _on_a_terminal(headgate: Headgate, *args: str) -> str:

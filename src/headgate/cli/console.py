@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from headgate.pg import Database
     from headgate.settings import Settings
 
+ANSWER_SECONDS = 1.0
+
 
 @click.command(cls=Command)
 @click.option(
@@ -42,7 +44,7 @@ def console(asked: Asked, *, role: str, as_json: bool) -> None:
         name = getpass.getuser()
         return await tokens.make(db, name, role, tokens.TICKET_SECONDS, kind="ticket")
 
-    where = _address(settings)
+    where = address(settings)
     made = ask(settings, make)
     link = f"{where}/login?ticket={made.token}"
     if as_json:
@@ -50,9 +52,13 @@ def console(asked: Asked, *, role: str, as_json: bool) -> None:
         return
     click.echo(link)
     show.note(f"It signs in one browser as {role}, within two minutes.")
+    if not settings.serve_url and not _answers(where):
+        show.note("Nothing answers there now. Start it in the meantime:")
+        show.hints("headgate serve")
 
 
-def _address(settings: Settings) -> str:
+def address(settings: Settings) -> str:
+    """Where the console is served."""
     if settings.serve_url:
         return settings.serve_url
     if not settings.serve_port:
@@ -63,3 +69,15 @@ def _address(settings: Settings) -> str:
     every = settings.serve_host in ("0.0.0.0", "::")
     host = "127.0.0.1" if every else settings.serve_host
     return f"http://{f'[{host}]' if ':' in host else host}:{settings.serve_port}"
+
+
+def _answers(where: str) -> bool:
+    import socket
+    from urllib.parse import urlsplit
+
+    at = urlsplit(where)
+    try:
+        with socket.create_connection((at.hostname or "", at.port or 80), ANSWER_SECONDS):
+            return True
+    except OSError:
+        return False

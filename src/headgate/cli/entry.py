@@ -175,16 +175,16 @@ def reset(asked: Asked, *, which: str, because: str | None, dry_run: bool, as_js
         show.hints(f"headgate entry explain {runs}")
 
 
-async def find(db: Database, which: str) -> EntryState:
-    """The one that is meant; of several changes of a uri the newest."""
+async def find(db: Database, which: str, what: str = "entry") -> EntryState:
+    """The one that is meant; of several changes of a uri the newest. `what` is asked for."""
     from headgate.ledger import history
 
     found = await history.find(db, which)
     if not found:
         raise UsageError(
-            f"no entry is known by {which!r}",
+            f"no {what} is known by {which!r}",
             hint="Give a number, a key (or the beginning of it), a journal line (12/3), a uri or a"
-            " path; or look for it: headgate entry list --uri TEXT",
+            f" path; or look for it: headgate {what} list --uri TEXT",
         )
     if len(found) > 1:
         others = ", ".join(str(f.entry) for f in found[1:10]) + ("…" if len(found) > 10 else "")

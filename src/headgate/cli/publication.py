@@ -239,7 +239,7 @@ async def _find(db: Database, which: str) -> Facts:
 
     entry = await published.find(db, which)
     if entry is None:
-        entry = (await find(db, which)).entry
+        entry = (await find(db, which, "publication")).entry
     if (told := await published.publication(db, entry)) is None:
         raise UsageError(
             f"entry {entry} published nothing", hint=f"See why: headgate entry explain {entry}"

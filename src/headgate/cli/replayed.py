@@ -35,7 +35,10 @@ def frozen(made: Frozen, *, dry_run: bool) -> None:
     if manifest["watermark"] is not None:
         click.echo(f"nothing after {manifest['watermark']}, where the watermark stands")
     _changed(manifest)
-    if dry_run:
+    if not made.inputs:
+        show.note("There is nothing to run again. What there is:")
+        show.hints("headgate publication list")
+    elif dry_run:
         show.note("Nothing was changed.")
     elif not verifies:
         show.note("A running `headgate up` does it when live work leaves room.")
@@ -58,6 +61,8 @@ def report(found: Report) -> None:
 
 
 def _report(found: Mapping[str, Any]) -> None:
+    if not found["inputs"]:
+        return  # that there is nothing to compare is no proof
     for one in found["divergences"][:SHOWN]:
         show.out("", show.text(f"publication {one['publication']}: {one['what']}", "red"))
         show.out(show.indented(show.text(one["text"])))

@@ -70,6 +70,10 @@ def _run(
         server = metrics.serve(settings.metrics_host, settings.metrics_port)
         stack.callback(server.close)
         show.note(f"Metrics are served on {server.url}")
+    if live and settings.serve and settings.serve_port:
+        from .console import address
+
+        show.note(f"The console is at {address(settings)}; `headgate console` signs you in.")
     # On a terminal the numbers tell how it goes; only what needs attention is said beside them.
     level = "warning" if live and settings.origin("log_level") == "default" else settings.log_level
     log_to = ("human" if live else settings.log_format, level)

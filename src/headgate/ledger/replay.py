@@ -97,6 +97,11 @@ async def ask(db: Database, wanted: Wanted, *, dry_run: bool = False) -> Frozen:
     """
     if wanted.mode == "publish" and not (wanted.because or "").strip():
         raise UsageError("a reason is needed", hint='add: --because "why"')
+    if wanted.start is not None and wanted.end is not None and wanted.start >= wanted.end:
+        raise UsageError(
+            f"the window [{wanted.start.isoformat()}, {wanted.end.isoformat()}) holds no moment",
+            hint="It begins with the earlier time, and ends before the later one.",
+        )
     try:
         async with db.transaction() as link:
             frozen = await _freeze(link, wanted)

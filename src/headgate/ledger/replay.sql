@@ -52,7 +52,11 @@ JOIN headgate.deployment d ON d.id = u.deployment
 WHERE i.replay = $1 GROUP BY d.id ORDER BY d.id
 
 -- name: freeze
-UPDATE headgate.replay SET manifest = $2::text::jsonb, inputs = $3 WHERE id = $1
+-- What has no inputs is done.
+UPDATE headgate.replay SET manifest = $2::text::jsonb, inputs = $3,
+       state = CASE WHEN $3 = 0 THEN 'done' ELSE state END,
+       ended_at = CASE WHEN $3 = 0 THEN clock_timestamp() END
+WHERE id = $1
 
 -- name: unfinished
 -- A verification of the very same that was not brought to its end.

@@ -87,7 +87,9 @@ def bind(host: str, port: int) -> socket.socket:
         taken = error.errno == errno.EADDRINUSE
         raise UsageError(
             f"nothing can be served on {host} port {port}: {error.strerror or error}",
-            hint="Stop who uses it, or choose another port." if taken else "Choose another host.",
+            hint="Stop who uses it, or set another port: HEADGATE_SERVE_PORT."
+            if taken
+            else "Set another host: HEADGATE_SERVE_HOST.",
         ) from error
     return listening
 

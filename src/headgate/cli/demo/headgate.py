@@ -34,7 +34,7 @@ from .world import STATIONS, Truth, World
 
 LOOK_EVERY_SECONDS = 0.1
 # About what it takes from a claim to its commit.
-USUAL_SECONDS = 0.02
+USUAL_SECONDS = 0.004
 PATIENCE_SECONDS = 120.0
 
 WHO = """
@@ -102,11 +102,7 @@ class Headgate:
         for n, file in enumerate(post.plan.deliveries):
             await post.wait_for(n)
             if (kill := post.plan.kills.get(n)) is not None:
-                # It is told in batches, a little later than the others, and not for our sake: a
-                # dozen short looks are simpler than an event for each delivery.
-                while self.standing.delivered <= n:  # noqa: ASYNC110
-                    await asyncio.sleep(0.001)
-                await self._kill(file, kill)
+                await self._kill(n, file, kill)
 
     async def look(self) -> None:
         """Read its table and what is still to be done."""
@@ -175,9 +171,9 @@ class Headgate:
     def _uri(self, file: str) -> str:
         return uri_of(str(self.world.incoming / file))
 
-    async def _kill(self, file: str, kill: Kill) -> None:
+    async def _kill(self, n: int, file: str, kill: Kill) -> None:
         """Wait until it has begun with the file, or needs not; then, from outside, `kill -9`."""
-        victim = await self._begun(file)
+        victim = await self._begun(file, n)
         await asyncio.sleep(kill.share * USUAL_SECONDS)
         self.standing.kills += 1
         if kill.whole:
@@ -191,18 +187,24 @@ class Headgate:
         pids = [row["pid"] for row in await self.db.fetch(WORKERS)]
         return next((pid for pid in pids if self._is_ours(pid)), None)
 
-    async def _begun(self, file: str) -> int:
-        """The worker process that has the file, or any of ours when there is nothing to do."""
+    async def _begun(self, file: str, n: int = -1) -> int:
+        """The worker process that has the file, or any of ours when there is nothing to do.
+
+        It is looked for before delivery `n` is told: when that is known, it may be done already.
+        """
         uri = self._uri(file)
         async with self._patience():
             while True:
                 self._check_it_lives()
+                told = self.standing.delivered > n
                 row = await self.db.fetchrow(WHO, uri)
-                pids = [r["pid"] for r in await self.db.fetch(WORKERS)] if row is None else [row[0]]
+                pids = [row[0]] if row is not None else []
+                if row is None and told:
+                    pids = [r["pid"] for r in await self.db.fetch(WORKERS)]
                 for pid in pids:
                     if pid is not None and self._is_ours(pid):
                         return pid
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0.0005)
 
     def _is_ours(self, pid: int) -> bool:
         """A process of our own `up`, and of no other."""

@@ -19,10 +19,13 @@ from .standing import Standing
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.live import Live
     from rich.text import Text
 
 WIDTH = 96
-HALF = 18
+HALF, SHORTEST_HALF = 18, 11
+# What is beside the bars: names and figures.
+BESIDE = 58
 REDRAW_SECONDS = 0.1
 SAY_SECONDS = 5.0
 # What fills half of a gauge, as a share of the whole sum.
@@ -85,12 +88,12 @@ class Stage:
         from rich.live import Live
 
         with Live(console=self._console(), auto_refresh=False) as view:
-            drawing = asyncio.create_task(_draw(race, view.update))
+            drawing = asyncio.create_task(_draw(race, view))
             try:
                 yield
             finally:
                 drawing.cancel()
-                view.update(_group(race), refresh=True)
+                view.update(_group(race, view.console.width), refresh=True)
 
     async def _tell(self, race: Race) -> None:
         while True:
@@ -106,52 +109,56 @@ class Stage:
         return Console(file=self._stream, highlight=False, markup=False, emoji=False)
 
 
-async def _draw(race: Race, update: Callable[..., None]) -> None:
+async def _draw(race: Race, view: Live) -> None:
     while True:
-        update(_group(race), refresh=True)
+        view.update(_group(race, view.console.width), refresh=True)
         await asyncio.sleep(REDRAW_SECONDS)
 
 
-def _group(race: Race) -> Text:
+def _group(race: Race, columns: int) -> Text:
     from rich.text import Text
 
-    # A narrow terminal loses the ends of the lines, not their order.
-    return Text("\n", no_wrap=True, overflow="crop").join(picture(race))
+    # A very narrow terminal loses the ends of the lines, not their order.
+    return Text("\n", no_wrap=True, overflow="crop").join(picture(race, columns))
 
 
-def picture(race: Race) -> list[Text]:
-    """The race as lines: what was delivered, and how far each runner is from the truth."""
+def picture(race: Race, columns: int = WIDTH) -> list[Text]:
+    """The race as lines: what was delivered, and how far each runner is from the truth.
+
+    In few columns the bars are shorter: what is said behind them matters more.
+    """
     from rich.text import Text
 
-    width, done = 2 * HALF + 1, race.delivered()
+    half = max(SHORTEST_HALF, min(HALF, (columns - BESIDE) // 2))
+    width, done = 2 * half + 1, race.delivered()
     filled = width * done // race.deliveries
     head = Text(f"   {'delivered':<16}")
     head.append("━" * filled, "cyan").append("─" * (width - filled), "dim")
     head.append(f"  {done:,} of {race.deliveries:,}, kill -9: ")
     head.append(", ".join(f"{r.kills}" for r in race.runners), "bold red")
-    scale = Text(f"{'too little':<{HALF - 2}}truth{'too much':>{HALF - 2}}", "dim")
+    scale = Text(f"{'too little':<{half - 2}}truth{'too much':>{half - 2}}", "dim")
     lines = [head, Text(" " * 19).append_text(scale)]
     for runner in race.runners:
-        line = Text(f"   {runner.name:<16}").append_text(_gauge(runner, race.total))
+        line = Text(f"   {runner.name:<16}").append_text(_gauge(runner, race.total, half))
         said, style = _verdict(runner)
         lines.append(line.append(f"{_signed(runner.error):>12} mm  ").append(said, style))
     return lines
 
 
-def _gauge(runner: Standing, total: Decimal) -> Text:
+def _gauge(runner: Standing, total: Decimal, half: int) -> Text:
     """A bar from the truth to what there is: to the right too much, to the left too little."""
     from rich.text import Text
 
     share = min(Decimal(1), abs(runner.error) / (total * FULL))
-    eighths = int(share * HALF * 8) or (1 if runner.error else 0)
+    eighths = int(share * half * 8) or (1 if runner.error else 0)
     full, rest = divmod(eighths, 8)
     style = "yellow" if runner.pending else "red"
     if runner.error >= 0:
-        bar = ("█" * full + _EIGHTHS[rest].strip()).ljust(HALF)
-        return Text(" " * HALF).append("│", "bold green").append(bar, style)
+        bar = ("█" * full + _EIGHTHS[rest].strip()).ljust(half)
+        return Text(" " * half).append("│", "bold green").append(bar, style)
     # There are no blocks that fill from the right by eighths; half of one has to do.
-    bar = (("▐" if rest >= 4 or not full else "") + "█" * full).rjust(HALF)
-    return Text().append(bar, style).append("│", "bold green").append(" " * HALF)
+    bar = (("▐" if rest >= 4 or not full else "") + "█" * full).rjust(half)
+    return Text().append(bar, style).append("│", "bold green").append(" " * half)
 
 
 def _verdict(runner: Standing) -> tuple[str, str]:
