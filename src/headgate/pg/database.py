@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from headgate import errors
+from headgate.model.whole import whole
 from headgate.pg import driver, fitness, outcome
 from headgate.pg.address import redact, where
 from headgate.pg.driver import Connection, Pool, Record
@@ -149,7 +150,8 @@ class Database:
             link.committed = False
             await _roll_back(link)
             raise
-        await self._commit(link)
+        # Cancelled with COMMIT on its way: only the server's answer tells what it did.
+        await whole(self._commit(link))
 
     async def fetch(self, sql: str, *args: Any) -> list[Record]:
         """Every row, on any connection."""
@@ -172,16 +174,6 @@ class Database:
             return await link.execute(sql, *args)
 
     async def _commit(self, link: Link) -> None:
-        ending = asyncio.ensure_future(self._end(link))
-        try:
-            await asyncio.shield(ending)
-        except asyncio.CancelledError:
-            # Cancelled with COMMIT on its way: only the server's answer tells what it did.
-            with suppress(Exception):
-                await ending
-            raise
-
-    async def _end(self, link: Link) -> None:
         if link.closed:
             link.committed = False
             raise errors.LedgerUnavailable(

@@ -27,7 +27,6 @@ USUAL = (
     "uvloop",
 )
 MOST_DESCRIPTORS = 8
-_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 
 
 def learn(*modules: str) -> None:
@@ -48,28 +47,6 @@ def learn(*modules: str) -> None:
     finally:
         del sys.modules["rich"]  # a handler may want it
         gc.enable()
-
-
-def learn_rows() -> None:
-    """Make a first schema of rows: what pydantic imports for that, no child has to.
-
-    Plugins of pydantic are somebody else's code, and who brings them may be known in a child alone:
-    they are not looked for here.
-    """
-    from pydantic import TypeAdapter
-    from typing_extensions import TypedDict
-
-    class Row(TypedDict):
-        n: int
-
-    said = os.environ.get(_PLUGINS)
-    os.environ[_PLUGINS] = "__all__"
-    try:
-        TypeAdapter(list[Row])
-    finally:
-        del os.environ[_PLUGINS]
-        if said is not None:
-            os.environ[_PLUGINS] = said
 
 
 def serve(line: socket.socket) -> NoReturn:
@@ -157,7 +134,6 @@ def main() -> NoReturn:
     _be_called("nest")
     line = socket.socket(fileno=int(sys.argv[1]))
     learn(*USUAL)
-    learn_rows()
     gc.freeze()
     with suppress(ConnectionError):  # then there is nobody to serve
         line.send(READY)

@@ -12,7 +12,7 @@ links finds what they point to.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -28,6 +28,7 @@ from headgate.model.entry import Point
 from headgate.model.facts import Facts
 from headgate.model.ports import Store
 from headgate.model.signal import LAG, OUTAGE, emit
+from headgate.model.whole import whole
 from headgate.pg import Database, Link
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
@@ -207,7 +208,7 @@ class Writer:
         """Begin to write these, once what was begun before is durable."""
         await self.settle()
         if files:
-            self._task = asyncio.create_task(_durably(lambda: self._store.project(files)))
+            self._task = asyncio.create_task(whole(asyncio.to_thread(self._store.project, files)))
 
     async def settle(self) -> None:
         """Wait until all is durable."""
@@ -220,7 +221,7 @@ class Writer:
         """Remove files, after all else is durable."""
         await self.settle()
         if gone := list(names):
-            await _durably(lambda: self._store.remove(gone))
+            await whole(asyncio.to_thread(self._store.remove, gone))
             reached(Point.PROJECTED)
 
     async def __aenter__(self) -> Writer:
@@ -231,17 +232,6 @@ class Writer:
         if self._task is not None:
             with suppress(Exception):
                 await self._task
-
-
-async def _durably(do: Callable[[], None]) -> None:
-    """Call it in a thread, and stay until it ends even if nobody waits for us any more."""
-    doing: Awaitable[None] = asyncio.ensure_future(asyncio.to_thread(do))
-    try:
-        await asyncio.shield(doing)
-    except asyncio.CancelledError:
-        with suppress(Exception):
-            await doing
-        raise
 
 
 def render_runs(lines: Iterable[Facts]) -> Files:

@@ -11,11 +11,11 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from typing import Any
+
+from headgate.model.whole import whole
 
 from .headgate import Headgate
 from .world import BROKEN_TEXT, LIVELY, World
@@ -45,7 +45,8 @@ class Lively:
         loop = asyncio.get_running_loop()
         kill_at = loop.time() + KILL_EVERY_SECONDS
         while True:
-            await _whole(self._something())
+            # A file that is sent and never told of would not be in the last sum.
+            await whole(self._something())
             if loop.time() > kill_at:
                 kill_at = loop.time() + KILL_EVERY_SECONDS
                 await self._kill()
@@ -103,13 +104,3 @@ class Lively:
             mm = Decimal(self.chance.randrange(0, 2400)) / 100
             lines.append(f"{station},{first + timedelta(hours=4 * k):%Y-%m-%dT%H:%M:%SZ},{mm:.2f}")
         return "\n".join(lines) + "\n"
-
-
-async def _whole(doing: Coroutine[Any, Any, None]) -> None:
-    """Not to be broken off: a file that is sent and never told of would not be in the last sum."""
-    task = asyncio.ensure_future(doing)
-    try:
-        await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await task
-        raise

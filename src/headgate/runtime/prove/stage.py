@@ -21,11 +21,12 @@ from typing import Any
 import orjson
 
 from headgate.errors import HeadgateError
-from headgate.runtime.hatch import learn, learn_rows
+from headgate.runtime.hatch import learn
 from headgate.runtime.loop import run
 from headgate.runtime.prove.imports import look_around
 
 WRONG, BROKEN = 2, 70
+_PLUGINS = "PYDANTIC_DISABLE_PLUGINS"
 # What a child needs and the job itself does not import by name.
 _PRELOADED = ("uvloop", "pydantic", "csv", "json", "headgate", "headgate.runtime.prove.acting")
 
@@ -35,7 +36,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides
     sys.dont_write_bytecode = True
     learn(*_PRELOADED)
-    learn_rows()
+    _learn_rows()
     look_around()
     # What is loaded by now is never looked at again, so that no child copies it only to do so.
     gc.collect()
@@ -45,6 +46,28 @@ def main() -> None:
     for line in sys.stdin.buffer:
         if os.fork() == 0:
             _wait_for(orjson.loads(line), life)
+
+
+def _learn_rows() -> None:
+    """Make a first schema of rows: what pydantic imports for that, no child has to.
+
+    Plugins of pydantic are somebody else's code, and who brings them may be known in a child alone:
+    they are not looked for here.
+    """
+    from pydantic import TypeAdapter
+    from typing_extensions import TypedDict
+
+    class Row(TypedDict):
+        n: int
+
+    said = os.environ.get(_PLUGINS)
+    os.environ[_PLUGINS] = "__all__"
+    try:
+        TypeAdapter(list[Row])
+    finally:
+        del os.environ[_PLUGINS]
+        if said is not None:
+            os.environ[_PLUGINS] = said
 
 
 def _wait_for(job: dict[str, Any], life: int) -> None:
