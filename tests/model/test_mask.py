@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headgate.model.mask import MASK, Masker, is_secret, mask, mask_text, preview
+from headgate.model.mask import MASK, Masker, is_harmless, is_secret, mask, mask_text, preview
 
 SECRET = st.text(ascii_letters + digits + "-_.~", min_size=12, max_size=60).map(lambda s: f"Zq7{s}")
 NAMES = (
@@ -182,3 +182,20 @@ def test_a_mask_that_fails_shows_nothing() -> None:
     shown = Masker(broken).text("Alice")
     assert "Alice" not in shown
     assert "KeyError" in shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["1@file:///incoming/00368.bin", "mail rain@station.example", "s3://lake/a@b.csv", "@"],
+)
+def test_an_at_sign_alone_hides_nothing(text: str) -> None:
+    """Only what stands between a scheme and a host can be a password."""
+    assert is_harmless(text)
+    assert mask_text(text) == text
+
+
+@pytest.mark.parametrize("text", ["ftp://rain:pour@host/a", "x FTP://rain:p@ur@host", "a://:b@"])
+def test_what_ends_with_an_at_sign_is_looked_at(text: str) -> None:
+    """The quick look misses nothing that the rules would mask."""
+    assert not is_harmless(text)
+    assert mask_text(text) != text

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from headgate.model.dataset import Dataset
@@ -140,11 +141,14 @@ def _source(facts: Facts) -> Document:
     }
 
 
+@lru_cache(256)
 def media_type(text: str) -> str:
     """The IANA's address of a media type, without its parameters."""
     return iri(MEDIA_TYPES + text.partition(";")[0].strip().lower())
 
 
+# Most datasets of a series have these in common, and nobody changes what was made once.
+@lru_cache(256)
 def _rights(dataset: Dataset) -> Document:
     right = dataset.access.upper().replace("-", "_")
     made: Document = {
@@ -159,6 +163,7 @@ def _rights(dataset: Dataset) -> Document:
     return made
 
 
+@lru_cache(256)
 def _license(dataset: Dataset) -> Document:
     if dataset.license_url:
         return {"dct:license": _is("dct:LicenseDocument", iri(dataset.license_url))}

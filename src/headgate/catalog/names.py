@@ -33,6 +33,12 @@ def of(facts: Facts, *parts: object) -> str:
     return part(ledger(facts), *parts)
 
 
+@lru_cache(1024)
+def named(ledger: str, kind: str, name: str) -> str:
+    """Something that many runs of this ledger have in common: a pipeline, a worker, a plan."""
+    return part(f"urn:headgate:{ledger}", kind, name)
+
+
 def part(whole: str, *parts: object) -> str:
     """A part of something that has a name."""
     for one in parts:
@@ -41,7 +47,7 @@ def part(whole: str, *parts: object) -> str:
 
 
 def publication(facts: Facts, entry: int, *parts: object) -> str:
-    return of(facts, "publication", entry, *parts)
+    return part(f"urn:headgate:{facts.ledger}:publication:{entry}", *parts)
 
 
 def digest(sha256: str) -> str:
@@ -67,7 +73,7 @@ def plan(facts: Facts) -> str:
     digest = _plan_digest(
         facts.pipeline_version, facts.code, facts.params, facts.declared.policy_text
     )
-    return of(facts, "plan", facts.pipeline, digest)
+    return f"{named(facts.ledger, 'plan', facts.pipeline)}:{digest}"
 
 
 @lru_cache(256)

@@ -12,6 +12,7 @@ wherever it is told. Names: `event.ingest` and `run.start` are the START event, 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -112,10 +113,18 @@ def _end(facts: Facts) -> Document:
 
 def _shared(facts: Facts) -> Document:
     """The facets that both events of a run have."""
-    made: Document = {"tags": standard("tags", tags=_tags(facts))}
+    about = facts.dataset
+    made: Document = {
+        "tags": _tags(
+            facts.envelope.detector,
+            facts.envelope.provider,
+            about.name if about else None,
+            about.access if about else None,
+        )
+    }
     engine: str | None = names.environment(facts).get("headgate")
     if engine is not None:
-        made["processing_engine"] = standard("processing_engine", name="Headgate", version=engine)
+        made["processing_engine"] = _engine(engine)
     if facts.envelope.detector == "cron":
         due = moment(facts.envelope.event_time)
         made["nominalTime"] = standard("nominalTime", nominalStartTime=due)
@@ -158,14 +167,22 @@ def _milliseconds(facts: Facts) -> Document:
     return {step: ms for step, ms in facts.steps if ms is not None}
 
 
-def _tags(facts: Facts) -> list[Document]:
-    told = said(
-        detector=facts.envelope.detector,
-        provider=facts.envelope.provider,
-        dataset=facts.dataset.name if facts.dataset else None,
-        access=facts.dataset.access if facts.dataset else None,
-    )
-    return [{"key": key, "value": value, "source": "HEADGATE"} for key, value in told.items()]
+# Most runs of a pipeline have these facets in common, and nobody changes what was made once.
+@lru_cache(256)
+def _tags(detector: str, provider: str, dataset: str | None, access: str | None) -> Document:
+    told = said(detector=detector, provider=provider, dataset=dataset, access=access)
+    tags = [{"key": key, "value": value, "source": "HEADGATE"} for key, value in told.items()]
+    return standard("tags", tags=tags)
+
+
+@lru_cache(16)
+def _engine(version: str) -> Document:
+    return standard("processing_engine", name="Headgate", version=version)
+
+
+@lru_cache(256)
+def _data_source(name: str) -> Document:
+    return standard("dataSource", name=name, uri=iri(name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +198,7 @@ class _Source:
 def _source(facts: Facts) -> _Source:
     namespace, name = place(facts.envelope.uri)
     told = said(**{field: facts.shown.get(field) for field in _SOURCE})
-    at = standard("dataSource", name=namespace, uri=iri(namespace))
-    return _Source(namespace, name, at, ours("headgate_source", **told))
+    return _Source(namespace, name, _data_source(namespace), ours("headgate_source", **told))
 
 
 def _input(where: _Source, version: str | None, read: Facts | None = None) -> Document:
@@ -240,7 +256,7 @@ def _outputs(facts: Facts, version: Version) -> list[Document]:
             "name": name,
             "facets": {
                 "version": standard("version", datasetVersion=str(facts.entry)),
-                "dataSource": standard("dataSource", name=facts.store, uri=iri(facts.store)),
+                "dataSource": _data_source(facts.store),
                 "headgate_publication": ours("headgate_publication", **_publication(facts)),
             },
             "outputFacets": {

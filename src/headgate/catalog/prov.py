@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from functools import lru_cache, partial
 from typing import Any
 
 from headgate.model.facts import Check, Facts, File, Version
@@ -37,12 +38,13 @@ class _Told:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.run = names.run(facts)
-        self.pipeline = names.of(facts, "pipeline", facts.pipeline)
-        self.worker = None if facts.worker is None else names.of(facts, "worker", facts.worker)
-        self.person = None if facts.actor is None else names.of(facts, "person", facts.actor)
+        ledger, named = names.ledger(facts), partial(names.named, facts.ledger)
+        self.pipeline = named("pipeline", facts.pipeline)
+        self.worker = None if facts.worker is None else named("worker", facts.worker)
+        self.person = None if facts.actor is None else named("person", facts.actor)
         self.plan = names.plan(facts)
-        self.source = names.of(facts, "change", facts.key)
-        self.message = names.of(facts, "message", facts.entry)
+        self.source = f"{ledger}:change:{facts.key}"
+        self.message = f"{ledger}:message:{facts.entry}"
         self.publication = names.publication(facts, facts.entry)
         self.data = f"{self.publication}:file:data"
         self.ended = _time(facts.at)
@@ -60,8 +62,22 @@ def bundle(facts: Facts) -> dict[str, Any]:
 def _nodes(told: _Told) -> Iterator[Node]:
     facts = told.facts
     yield _activity(told)
-    yield from _agents(told)
-    yield _plan(told)
+    yield from _agents(told.pipeline, facts.pipeline, told.worker, facts.worker)
+    if told.person is not None:
+        yield {
+            "@id": told.person,
+            "@type": ["prov:Person", "prov:Agent"],
+            "dct:title": facts.actor,
+        }
+    yield _plan(
+        told.plan,
+        facts.pipeline,
+        facts.declared.policy_text,
+        facts.declared.policy_digest,
+        facts.pipeline_version,
+        facts.code,
+        facts.params,
+    )
     yield from _inputs(told)
     if facts.version is not None:
         yield from _outputs(told, facts.version)
@@ -136,41 +152,42 @@ def _check(check: Check) -> Node:
     }
 
 
-def _agents(told: _Told) -> Iterator[Node]:
-    facts = told.facts
-    yield {
-        "@id": told.pipeline,
+# Most runs of a pipeline have these nodes in common, and nobody changes what was made once.
+@lru_cache(256)
+def _agents(
+    pipeline: str, title: str, worker: str | None, worker_title: str | None
+) -> tuple[Node, ...]:
+    agent: Node = {
+        "@id": pipeline,
         "@type": ["prov:SoftwareAgent", "prov:Agent"],
-        "dct:title": facts.pipeline,
+        "dct:title": title,
     }
-    if told.worker is not None:
-        yield {
-            "@id": told.worker,
-            "@type": ["prov:SoftwareAgent", "prov:Agent"],
-            "dct:title": facts.worker,
-            "prov:actedOnBehalfOf": _id(told.pipeline),
-        }
-    if told.person is not None:
-        yield {
-            "@id": told.person,
-            "@type": ["prov:Person", "prov:Agent"],
-            "dct:title": facts.actor,
-        }
+    if worker is None:
+        return (agent,)
+    behalf: Node = {
+        "@id": worker,
+        "@type": ["prov:SoftwareAgent", "prov:Agent"],
+        "dct:title": worker_title,
+        "prov:actedOnBehalfOf": _id(pipeline),
+    }
+    return agent, behalf
 
 
-def _plan(told: _Told) -> Node:
-    facts = told.facts
+@lru_cache(256)
+def _plan(
+    plan: str, pipeline: str, policy: str, digest: str, version: str, code: str, params: str
+) -> Node:
     return {
-        "@id": told.plan,
+        "@id": plan,
         "@type": ["prov:Plan", "prov:Entity"],
-        "dct:title": f"What pipeline {facts.pipeline} declares",
-        "hg:policy": facts.declared.policy_text,
-        "hg:policyDigest": _sha256(facts.declared.policy_digest),
+        "dct:title": f"What pipeline {pipeline} declares",
+        "hg:policy": policy,
+        "hg:policyDigest": _sha256(digest),
         **said(
             **{
-                "hg:pipelineVersion": facts.pipeline_version,
-                "hg:codeDigest": _sha256(facts.code),
-                "hg:paramsDigest": _sha256(facts.params),
+                "hg:pipelineVersion": version,
+                "hg:codeDigest": _sha256(code),
+                "hg:paramsDigest": _sha256(params),
             }
         ),
     }

@@ -48,7 +48,7 @@ def compact(value: Any) -> str:
 @lru_cache(4096)
 def moment(at: datetime) -> str:
     """A time as RFC 3339 has it, in UTC."""
-    return at.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return (at if at.tzinfo is UTC else at.astimezone(UTC)).isoformat()[: -len("+00:00")] + "Z"
 
 
 @lru_cache(1024)

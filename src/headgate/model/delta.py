@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, Literal
 
 from headgate.errors import UsageError
@@ -60,6 +61,8 @@ class Delta:
 
 def between(before: Version | None, after: Version | None) -> Delta:
     """What changed from one version to another; None stands for nothing at all."""
+    if before is None and after is not None:
+        return Delta(tuple(sorted(after.files, key=attrgetter("name"))))
     old = {f.name: f for f in (before.files if before else ())}
     new = {f.name: f for f in (after.files if after else ())}
     return Delta(

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, Literal, cast
 
 import orjson
@@ -106,7 +106,7 @@ class Item:
 _ADDED = ("geometry", "bbox", "properties", "assets", "links", "extensions")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Version:
     """One version of what a uri stands for: the object as it came, and what was made of it.
 
@@ -127,7 +127,7 @@ class Version:
     retired: bool = False
     inline: bool = False
 
-    @property
+    @cached_property
     def files(self) -> tuple[File, ...]:
         """What readers can have of it: the object itself, as `data`, and its artifacts."""
         if self.removed and not self.retired:
@@ -212,7 +212,7 @@ class Facts:
     @cached_property
     def run_uuid(self) -> str:
         """The same run for those who want a UUID; it is the same each time it is asked for."""
-        return str(uuid.uuid5(uuid.UUID(self.ledger), self.run))
+        return str(uuid.uuid5(_namespace(self.ledger), self.run))
 
     @property
     def dataset(self) -> Dataset | None:
@@ -223,13 +223,15 @@ class Facts:
     def shown(self) -> Mapping[str, Any]:
         """What came, as records show it: without its bytes, and without what must not be read."""
         told = self.envelope
-        bare = structs.replace(
-            told,
-            data=None,
-            event_time=told.event_time.astimezone(UTC),
-            received_at=told.received_at.astimezone(UTC),
-        )
-        said = output(bare)
+        # Out of the ledger it comes so, and to make another one is to check all of it again.
+        if told.data is not None or not _is_utc(told.event_time, told.received_at):
+            told = structs.replace(
+                told,
+                data=None,
+                event_time=told.event_time.astimezone(UTC),
+                received_at=told.received_at.astimezone(UTC),
+            )
+        said = output(told)
         # The names are ours, but for those in the metadata. One look at all texts of a message is
         # enough for nearly every one of them.
         text = orjson.dumps(said).decode()
@@ -244,12 +246,21 @@ class Facts:
         return self.at - timedelta(milliseconds=last)
 
 
+@lru_cache(16)
+def _namespace(ledger: str) -> uuid.UUID:
+    return uuid.UUID(ledger)
+
+
 def _is_plain(metadata: Mapping[str, Any]) -> bool:
     """Has it a few values, none of them a secret by its name and none with names inside?"""
     return len(metadata) <= ITEMS and all(
         isinstance(value, str | int | float | None) and not is_secret(name)
         for name, value in metadata.items()
     )
+
+
+def _is_utc(*times: datetime) -> bool:
+    return all(time.tzinfo is UTC for time in times)
 
 
 def run_name(entry: int, fence: int) -> str:

@@ -70,16 +70,24 @@ _RULES: tuple[re.Pattern[str], ...] = (
 
 # A text in which none of these stands, whatever its case, is what none of the rules looks for.
 # Nearly every text is such a one, and asking costs a tenth of looking.
-_SIGNS = _rule(
-    r"@|p(?:ass(?:word|wd|phrase)|rivate[_-]?key)|s(?:ecret|ignature|k-|k_live_)|token|bearer|xox"
-    r"|a(?:uthorization|pi[_-]?key|ccess[_-]?key|kia|sia|bia|cca)|c(?:ookie|redential)|eyj"
-    r"|-----begin|g(?:h[pousr]_|ithub_pat_|lpat-)"
-)
+_SIGNS = (
+    "password", "passwd", "passphrase", "secret", "token", "authorization",
+    "apikey", "api_key", "api-key", "accesskey", "access_key", "access-key",
+    "privatekey", "private_key", "private-key", "signature", "cookie", "credential",
+    "-----begin", "bearer", "akia", "asia", "abia", "acca", "eyj",
+    "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "sk_live_", "sk-",
+)  # fmt: skip
+# And an @ that may end credentials: nothing between it and the scheme ends an authority.
+_CREDENTIALS = _rule(r"""://[^\s/"'<>]*@""")
 
 
 def is_harmless(text: str) -> bool:
     """Is there nothing in it that looks like a secret, whatever name it is kept under?"""
-    return _SIGNS.search(text.casefold()) is None
+    plain = text.casefold()
+    for sign in _SIGNS:
+        if sign in plain:
+            return False
+    return "@" not in plain or _CREDENTIALS.search(plain) is None
 
 
 class Masker:
@@ -173,6 +181,7 @@ def mask_url(url: str) -> str:
     return mask_text(f"{head}{slashes}{user}:{MASK}@{place}" if at and colon else url)
 
 
+@lru_cache(1024)
 def mask_uri(uri: str) -> str:
     """The uri of an object, without the password and the signatures that it may carry."""
     bare, mark, query = uri.partition("?")
