@@ -47,7 +47,7 @@ def part(whole: str, *parts: object) -> str:
 
 
 def publication(facts: Facts, entry: int, *parts: object) -> str:
-    return part(f"urn:headgate:{facts.ledger}:publication:{entry}", *parts)
+    return of(facts, "publication", entry, *parts)
 
 
 def digest(sha256: str) -> str:

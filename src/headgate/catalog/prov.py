@@ -38,13 +38,13 @@ class _Told:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
         self.run = names.run(facts)
-        ledger, named = names.ledger(facts), partial(names.named, facts.ledger)
+        named = partial(names.named, facts.ledger)
         self.pipeline = named("pipeline", facts.pipeline)
         self.worker = None if facts.worker is None else named("worker", facts.worker)
         self.person = None if facts.actor is None else named("person", facts.actor)
         self.plan = names.plan(facts)
-        self.source = f"{ledger}:change:{facts.key}"
-        self.message = f"{ledger}:message:{facts.entry}"
+        self.source = names.of(facts, "change", facts.key)
+        self.message = names.of(facts, "message", facts.entry)
         self.publication = names.publication(facts, facts.entry)
         self.data = f"{self.publication}:file:data"
         self.ended = _time(facts.at)
