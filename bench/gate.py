@@ -1,7 +1,7 @@
 """The common job through Headgate: one process receives, another one works.
 
-The worker's process is set as `headgate up` sets it. The clock runs from before the first delivery
-until the last effect is committed.
+The worker's process is set as `headgate up` sets it. Both are warm, as everybody is who does the
+job. The clock runs from before the first delivery until the last effect is committed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from headgate.runtime.work import Worker
 from headgate.telemetry.log import configure
 
 from . import processes
-from .job import EFFECTS, Count, Event, batches, count, events, ids
+from .job import EFFECTS, Count, Event, batches, count, events, ids, warm_up
 from .pipelines import Kind, declare, envelope, message
 from .processes import Report, Together
 from .shown import showing, supervisor
@@ -76,23 +76,41 @@ async def _receive(
     deliveries: Sequence[Event],
     in_flight: int,
     line: Connection | None = None,
+    *,
+    worked: bool = True,
 ) -> Report:
     async with await Database.open(url) as db:
         at = await station.register(db, declare(kind, folder))
-        told = [[(e, message(e)) for e in batch] for batch in batches(deliveries)]
-        together.begin()
-        began = time()
+        warm, told = _messages(warm_up()), _messages(deliveries)
         places = asyncio.Semaphore(in_flight)
+        together.begin()
         with showing(line):
+            await _tell(db, at, warm, places)
+            if worked:
+                await until_idle(db)
+            began = time()
             await _tell(db, at, told, places)
         ended = time()
         together.received.set()
         return {"began": began, "ended": ended}
 
 
-async def _tell(
-    db: Database, at: Registered, told: list[list[tuple[Event, bytes]]], places: asyncio.Semaphore
-) -> None:
+async def until_idle(db: Database) -> None:
+    """Wait until nothing is left to do."""
+    while True:
+        if not await db.fetchval(LEFT):
+            return
+        await asyncio.sleep(LOOK_SECONDS)
+
+
+Messages = list[list[tuple[Event, bytes]]]
+
+
+def _messages(deliveries: Sequence[Event]) -> Messages:
+    return [[(e, message(e)) for e in batch] for batch in batches(deliveries)]
+
+
+async def _tell(db: Database, at: Registered, told: Messages, places: asyncio.Semaphore) -> None:
     async def receive(envelopes: list[Envelope]) -> None:
         with telling("drain bench", "consumer", envelopes):
             count_shown("bench", await inbox.receive(db, at, "bench", envelopes))
@@ -116,6 +134,12 @@ def receiver(
 ) -> Report:
     """The receiving process. While Postgres writes a batch, it may prepare the next."""
     return loop.run(lambda: _receive(together, url, kind, folder, events(n), in_flight, line))
+
+
+def lone_receiver(together: Together, url: str, folder: Path, n: int, in_flight: int) -> Report:
+    """The same where nobody works."""
+    told = events(n)
+    return loop.run(lambda: _receive(together, url, "rows", folder, told, in_flight, worked=False))
 
 
 def set_as_up_does() -> None:
@@ -186,6 +210,11 @@ async def effects(url: str, kind: Kind, deliveries: Sequence[Event]) -> Count:
         await link.close()
 
 
+def everything(n: int) -> list[Event]:
+    """All that is told in a run: the warm-up, then the job."""
+    return [*warm_up(), *events(n)]
+
+
 def end_to_end(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
     """Receive and work at once, in two processes, in an empty database."""
     loop.run(lambda: prepare(url, kind, folder))
@@ -194,7 +223,7 @@ def end_to_end(url: str, kind: Kind, folder: Path, n: int) -> Outcome:
 
 def through(url: str, kind: Kind, folder: Path, n: int, collector: str = "") -> Outcome:
     """The same where everything is prepared; with a collector, everything is shown to it."""
-    deliveries = events(n)
+    deliveries = everything(n)
     heard = [processes.SERVER.Pipe(duplex=False) for _ in range(2 if collector else 0)]
     said: list[Connection | None] = [w for _, w in heard] or [None, None]
     mains: dict[str, tuple[processes.Main, tuple[object, ...]]] = {
@@ -217,11 +246,10 @@ def through(url: str, kind: Kind, folder: Path, n: int, collector: str = "") -> 
 def receive_alone(url: str, folder: Path, n: int) -> Outcome:
     """Only receive, two batches at a time; what arrived is counted in the ledger."""
     loop.run(lambda: prepare(url, "rows", folder))
-    arguments = (url, "rows", folder, n, 2)
-    report = processes.run({"receiver": (receiver, arguments)}, TIMEOUT_SECONDS)
+    report = processes.run({"receiver": (lone_receiver, (url, folder, n, 2))}, TIMEOUT_SECONDS)
     got = report["receiver"]
     seconds = got["ended"] - got["began"]
-    return Outcome(seconds, loop.run(lambda: _admitted(url, events(n))), seconds)
+    return Outcome(seconds, loop.run(lambda: _admitted(url, everything(n))), seconds)
 
 
 async def _admitted(url: str, deliveries: Sequence[Event]) -> Count:

@@ -17,6 +17,7 @@ TYPES = 8
 SEED = 7
 ETAG = "d41d8cd98f00b204e9800998ecf8427e"
 POISONED_OF = 100  # one id in so many
+WARM_UP = 200  # deliveries before the clock runs: whoever works, and whoever tells, has begun
 
 # `count` makes a second application visible. Who keeps effects in a table of its own declares it.
 EFFECTS = """
@@ -51,7 +52,7 @@ def is_poison(event_id: str) -> bool:
     return int(event_id[-7:]) % POISONED_OF == POISONED_OF // 2
 
 
-def events(n: int, tag: str = "a") -> list[Event]:
+def events(n: int, tag: str = "a", folder: str = "scene") -> list[Event]:
     """The deliveries, in order; the same ones every time."""
     dice = random.Random(SEED)
     told: list[Event] = []
@@ -60,10 +61,15 @@ def events(n: int, tag: str = "a") -> list[Event]:
         if i > 10 and dice.random() < DUPLICATES:
             told.append(first[dice.randrange(len(first))])
             continue
-        payload = {"bucket": "b", "key": f"scene/{i}.tif", "size": i, "etag": ETAG}
+        payload = {"bucket": "b", "key": f"{folder}/{i}.tif", "size": i, "etag": ETAG}
         first.append(Event(f"{tag}-{i:07d}", f"t{i % TYPES}", payload))
         told.append(first[-1])
     return told
+
+
+def warm_up() -> list[Event]:
+    """What everybody is told before the job, the bare loop too: other events, of other objects."""
+    return events(WARM_UP, "w", "warm")
 
 
 def ids(deliveries: Iterable[Event]) -> set[str]:

@@ -23,7 +23,7 @@ from headgate.runtime.tuning import Tuning
 from headgate.runtime.work import Worker
 
 from . import processes
-from .gate import LEFT, TIMEOUT_SECONDS, effects, prepare, set_as_up_does
+from .gate import TIMEOUT_SECONDS, effects, prepare, set_as_up_does, until_idle
 from .job import Count, events, ids
 from .pipelines import declare, envelope, message
 from .processes import Report, Together
@@ -74,10 +74,7 @@ async def _working(db: Database, folder: Path) -> AsyncGenerator[list[float]]:
 
 async def _until_done(db: Database, together: Together) -> None:
     await asyncio.to_thread(together.received.wait)
-    while True:
-        if not await db.fetchval(LEFT):
-            return
-        await asyncio.sleep(0.01)
+    await until_idle(db)
 
 
 async def _receiver(together: Together, url: str, folder: Path, n: int) -> Report:

@@ -76,7 +76,7 @@ def wal(place: Place, n: int) -> list[Figure]:
     loop.run(place.checkpoint)
     written = loop.run(place.wal_position) - before
     _valid("wal", out.count)
-    new = len(ids(events(n)))
+    new = len(ids(gate.everything(n)))
     how = f"declared rows, {n} deliveries of {new} events; CHECKPOINT before and after"
     return [
         Figure("wal_bytes_per_event", round(written / new), "bytes", how),

@@ -13,9 +13,8 @@ from typing import Protocol
 
 import psycopg
 
-from bench.job import EFFECTS, Event, count, events, ids
+from bench.job import EFFECTS, Event, count, events, ids, warm_up
 
-WARM_UP = 200
 TIMEOUT_SECONDS = 600.0
 LOOK_SECONDS = 0.02
 
@@ -54,7 +53,7 @@ def run(peer: Peer, name: str, url: str, n: int) -> dict[str, float]:
             stdout=subprocess.DEVNULL,
         )
         try:
-            warm = events(WARM_UP, "w")
+            warm = warm_up()
             peer.tell(url, warm)
             _until_done(link, peer.PENDING, worker)
             deliveries = events(n)

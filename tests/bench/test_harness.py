@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import asyncpg
@@ -26,8 +26,10 @@ AGAIN_SQL = "UPDATE effects SET count = count + 1 WHERE key = 'a-0000000'"
 
 
 @pytest.fixture
-def place(worlds_server: str, tmp_path: Path) -> Place:
-    return Place(worlds_server, tmp_path)
+def place(worlds_server: str, tmp_path: Path) -> Iterator[Place]:
+    place = Place(worlds_server, tmp_path)
+    yield place
+    run(place.drop)
 
 
 async def _execute(url: str, sql: str) -> None:
@@ -72,7 +74,7 @@ def test_headgate_does_the_job_and_a_second_application_would_show(
     assert out.count == Count(0, 0)
     assert out.seconds >= out.receive_seconds > 0
     run(lambda: _execute(url, AGAIN_ROW if kind == "rows" else AGAIN_SQL))
-    assert run(lambda: gate.effects(url, kind, events(N))) == Count(0, 1)
+    assert run(lambda: gate.effects(url, kind, gate.everything(N))) == Count(0, 1)
 
 
 def test_everything_that_can_be_shown_is_shown_while_it_is_measured(place: Place) -> None:
