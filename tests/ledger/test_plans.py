@@ -70,6 +70,12 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
             keys,
             texts,
         )
+        lone = await rows_read(
+            link,
+            "SELECT * FROM headgate.receive_claimed(1::smallint, 's', 1, $1, 'file:///in/1', now(),"
+            " now(), 1, false, NULL, 'new', $1, $1)",
+            b"%032d" % 100,
+        )
         ids = list(range(FINISHED + 1, FINISHED + 101))
         left = await rows_read(
             link,
@@ -91,6 +97,7 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
     for name, read in {
         "claim": claimed,
         "receive": received,
+        "receive_claimed": lone,
         "leave": left,
         "publish": published,
     }.items():

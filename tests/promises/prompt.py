@@ -10,6 +10,7 @@ from dataclasses import replace
 from tests.world import World, change, until
 
 import headgate as hg
+from headgate.pg import Database
 from headgate.runtime import station
 from headgate.runtime.work import Worker
 
@@ -45,6 +46,12 @@ async def _is_listening(world: World) -> bool:
     return await world.val(f"{listening} AND query LIKE 'LISTEN%'") > 0
 
 
+async def _tell(world: World, p: hg.Pipeline, name: str) -> None:
+    """As another process does: it shares no connection with the worker, and cannot hand over."""
+    async with await Database.open(world.url) as elsewhere:
+        await world.receive(p, change(name, name), db=elsewhere)
+
+
 async def _is_finalized(world: World, name: str) -> bool:
     return name in await world.heads()
 
@@ -54,7 +61,7 @@ async def test_an_idle_worker_is_told_of_a_change(world: World) -> None:
     p = _pipeline(world)
     async with _working(world, p):
         for name in ("first", "second"):
-            await world.receive(p, change(name, name))
+            await _tell(world, p, name)
             await until(lambda name=name: _is_finalized(world, name), seconds=30)
 
 
@@ -67,5 +74,5 @@ async def test_a_bell_that_was_cut_off_rings_again(world: World) -> None:
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
             " WHERE datname = current_database() AND query LIKE 'LISTEN%'"
         )
-        await world.receive(p, change("meanwhile", "x"))
+        await _tell(world, p, "meanwhile")
         await until(lambda: _is_finalized(world, "meanwhile"), seconds=30)

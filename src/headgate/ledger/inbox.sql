@@ -92,6 +92,67 @@ BEGIN
 END $$ SET enable_seqscan = off SET enable_nestloop = off SET enable_mergejoin = off
        SET plan_cache_mode = force_generic_plan;
 
+-- function: receive_claimed
+-- A lone change, and a worker in the same process that has nothing to do: admitted and claimed in one
+-- transaction, so that nobody has to be told of it and to ask for it.
+-- It keeps to the rules of `claim`: its lock, a lease that is still held, one claimed entry per subject.
+-- Where one of them is in the way, or the pipeline limits how much may run, the change is only admitted,
+-- and the bell rings. What was told before is answered by no row, and nothing is written: the ordinary
+-- way counts it.
+-- The key comes before the lock: who waits for a key, since somebody else is telling the same, must not
+-- hold up all claims of the pipeline.
+CREATE OR REPLACE FUNCTION headgate.receive_claimed(
+    p smallint, from_source text, w int, new_key bytea, new_uri text, at timestamptz, got timestamptz,
+    print bigint, gone boolean, seq text, about text, told bytea, body bytea)
+RETURNS TABLE (
+    id bigint, subject bigint, claimed float8,
+    head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
+    head_sequence text, head_event_time timestamptz, head_seen bigint, head_artifacts text)
+LANGUAGE plpgsql AS $$
+#variable_conflict use_column
+DECLARE
+    entry_id bigint;
+    hashed   bigint := hashtextextended(coalesce(about, new_uri), p);
+    now_at   timestamptz;
+BEGIN
+    -- Who tells it waits for the disk, or for the commit that ends the attempt (nearby.py).
+    PERFORM set_config('synchronous_commit', 'off', true);
+    INSERT INTO headgate.entry (pipeline, key, uri, event_time, received_at, fingerprint, removed, sequence, envelope, data)
+    VALUES (p, new_key, new_uri, at, got, print, gone, seq, told, body)
+    ON CONFLICT (pipeline, key) DO NOTHING RETURNING entry.id INTO entry_id;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    PERFORM pg_advisory_xact_lock(1751606887, p);
+    SELECT clock_timestamp() INTO now_at FROM headgate.worker k
+    WHERE k.id = w AND k.buried_at IS NULL AND k.alive_until > clock_timestamp()
+      AND NOT EXISTS (SELECT FROM headgate.work o WHERE o.subject = hashed)
+      AND NOT EXISTS (SELECT FROM headgate.part x WHERE x.pipeline = p)
+      AND EXISTS (SELECT FROM headgate.pipeline l
+                  WHERE l.id = p AND l.per_partition IS NULL AND l.coalesce_seconds IS NULL)
+    FOR SHARE OF k;
+    IF now_at IS NULL THEN
+        PERFORM pg_notify('headgate.work', p::text);
+    END IF;
+    INSERT INTO headgate.work (pipeline, id, subject, worker, fence, attempts, first_at, claimed_at)
+    VALUES (p, entry_id, hashed, CASE WHEN now_at IS NOT NULL THEN w END, (now_at IS NOT NULL)::int,
+            (now_at IS NOT NULL)::int, now_at, now_at);
+    INSERT INTO headgate.tally AS y (pipeline, source, slot, received, admitted, duplicate, conflict)
+    VALUES (p, from_source, pg_backend_pid() % 16, 1, 1, 0, 0)
+    ON CONFLICT (pipeline, source, slot) DO UPDATE SET
+        received = y.received + 1, admitted = y.admitted + 1;
+    RETURN QUERY
+    SELECT entry_id, hashed, extract(epoch FROM now_at)::float8,
+           h.entry, h.version, h.removed, h.content, h.effect, h.sequence, h.event_time, h.id,
+           CASE WHEN gone THEN h.artifacts::text END
+    FROM (SELECT) AS one LEFT JOIN LATERAL (
+        SELECT o.entry, o.version, o.removed, o.content, o.effect, o.artifacts, x.sequence, x.event_time, x.id
+        FROM headgate.publication o CROSS JOIN LATERAL (
+            SELECT y.id, y.sequence, headgate.stood_at(y.sequence, y.event_time, y.received_at) AS event_time
+            FROM headgate.entry y WHERE y.id = coalesce(o.seen, o.entry) OFFSET 0) AS x
+        WHERE now_at IS NOT NULL AND o.pipeline = p AND o.uri = new_uri AND o.successor IS NULL OFFSET 0) AS h ON true;
+END $$ SET enable_seqscan = off SET plan_cache_mode = force_generic_plan;
+
 -- function: notice
 -- The compare-and-swap of a polled source: whoever saw the uri as it is known may number its next
 -- generation. The loser saw an older listing; it looks again and finds nothing new.

@@ -90,7 +90,6 @@ class Settler:
 
     async def settle(self, batch: Sequence[Attempt]) -> None:
         """End these attempts: durable when it returns. After `LedgerUnavailable`, call again."""
-        began = perf_counter()
         left = [s for s in batch if not s.ended]
         while left:
             # Two changes of one uri (under different subjects) cannot both follow the same head.
@@ -103,15 +102,15 @@ class Settler:
                     later.append(s)
             await self._settle(list(wave.values()))
             left = later
-        emit(COMMIT_SECONDS, perf_counter() - began, pipeline=self._name)
         emit(BATCH, len(batch), pipeline=self._name)
 
     async def _settle(self, batch: list[Attempt]) -> None:
         tries = 0
         while True:
-            verdicts = [s.verdict for s in batch]
+            verdicts, began = [s.verdict for s in batch], perf_counter()
             try:
                 await self._once(batch)
+                emit(COMMIT_SECONDS, perf_counter() - began, pipeline=self._name)
                 break
             except _Raced as raced:
                 _restore(batch, verdicts)

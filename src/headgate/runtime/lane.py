@@ -123,6 +123,7 @@ class Lane:
         self._taken = asyncio.Event()  # a committer took what was prepared
         self._here_task: asyncio.Task[None] | None = None
         self._prepared: deque[Attempt] = deque()
+        self._awaited: dict[int, asyncio.Future[bool]] = {}  # by entry: who waits for its end
         self._closing = False
         self.crew = Crew(
             0 if self._is_async else tuning.concurrency, marker, first_slot, path.prepare
@@ -171,8 +172,24 @@ class Lane:
         fresh = [c.id for c in claims if not c.waited]
         self.drained = len(claims) < most
         self._floor = fresh[-1] + 1 if not self.drained and fresh else 0
-        self.holding.update(c.id for c in claims)
         self._loner = next((c.id for c in claims if c.alone), self._loner)
+        self._begin(claims, now)
+        return len(claims)
+
+    def take(self, claim: gate.Claim) -> asyncio.Future[bool]:
+        """Work on what was claimed for us where it was admitted.
+
+        True when the end of its attempt is committed; False when it was lost.
+        """
+        loop = asyncio.get_running_loop()
+        ended = self._awaited[claim.id] = loop.create_future()
+        if self._meter is not None:
+            self._meter.begin()
+        self._begin([claim], loop.time())
+        return ended
+
+    def _begin(self, claims: list[gate.Claim], now: float) -> None:
+        self.holding.update(c.id for c in claims)
         if self._is_async:
             for claim in claims:
                 task = asyncio.create_task(self._handle(self.path.begin(claim)))
@@ -185,7 +202,6 @@ class Lane:
                 self._here_task = asyncio.create_task(self._handle_here())
         else:
             self._submit(claims)
-        return len(claims)
 
     def _submit(self, claims: Iterable[gate.Claim]) -> None:
         self.crew.submit([self.path.begin(c) for c in claims])
@@ -263,6 +279,9 @@ class Lane:
 
     def close(self) -> None:
         self._closing = True
+        for ended in self._awaited.values():
+            if not ended.done():
+                ended.set_result(False)
         self.crew.close()
         for task in (*self._committers, *self._tasks, self._here_task):
             if task is not None:
@@ -310,7 +329,15 @@ class Lane:
                     attempt.run.at_work = at_work
                 await self._settle(batch)
                 self.holding.difference_update(a.claim.id for a in batch)
+                if self._awaited:
+                    self._tell(batch)
                 self._settled()
+
+    def _tell(self, batch: Iterable[Attempt]) -> None:
+        for attempt in batch:
+            ended = self._awaited.pop(attempt.claim.id, None)
+            if ended is not None and not ended.done():
+                ended.set_result(not attempt.lost)
 
     async def _settle(self, batch: list[Attempt]) -> None:
         pause = FIRST_PAUSE_SECONDS

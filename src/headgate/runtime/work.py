@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Sequence
 
 from headgate.errors import Fenced, LedgerUnavailable
-from headgate.ledger import budget, gate
+from headgate.ledger import budget, gate, nearby
 from headgate.ledger import worker as workers
 from headgate.model.signal import OUTAGE, emit
 from headgate.pg import Database
@@ -26,6 +26,26 @@ from .tuning import Tuning
 
 ALONE_CHECK_SECONDS = 1.0
 SHORTEST_PAUSE_SECONDS = 0.002
+
+
+class _Nearby:
+    """A lane whose worker takes lone changes that are admitted in its own process."""
+
+    def __init__(self, of: Worker, lane: Lane) -> None:
+        self._of = of
+        self._lane = lane
+        self._reserved = False
+        self.doubt = of.doubt
+        self.take = lane.take
+
+    def reserve(self) -> int | None:
+        if self._reserved or not (self._of.is_idle and self._lane.drained):
+            return None
+        self._reserved = True
+        return self._of.id
+
+    def free(self) -> None:
+        self._reserved = False
 
 
 class Worker:
@@ -57,9 +77,11 @@ class Worker:
         ]
         most, wake = tuning.batch_max, self._wake.set
         self._replays = [Replays(db, lane, most, wake) for lane in self._lanes]
+        self._nearby = [(lane.path.at.pipeline, _Nearby(self, lane)) for lane in self._lanes]
         self._alone_at = 0.0
         self._budgets_at = 0.0
         self._clearing = False
+        self._doubts = False  # it may hold what it does not know of
 
     def stop(self) -> None:
         """Claim nothing more; finish or give back what is held."""
@@ -72,6 +94,16 @@ class Worker:
         return sum(lane.in_flight for lane in self._lanes)
 
     @property
+    def is_idle(self) -> bool:
+        """Does it hold a lease, as far as it knows, and nothing else?"""
+        return bool(self.id) and not (self._clearing or self._stop.is_set() or self.holds)
+
+    def doubt(self) -> None:
+        """A claim was made for it, perhaps, and the answer was lost."""
+        self._doubts = True
+        self._wake.set()
+
+    @property
     def pinned(self) -> list[bytes]:
         """What its pipelines depend on: which replays it may go on with."""
         return [replays.pins for replays in self._replays]
@@ -80,9 +112,13 @@ class Worker:
         """Work until stopped; False when handlers did not finish in time."""
         await self._patiently(self._register)
         listening = asyncio.create_task(self._bell.listen())
+        for pipeline, idle in self._nearby:
+            nearby.offer(self._db, pipeline, idle)
         try:
             await self._work()
         finally:
+            for pipeline, idle in self._nearby:
+                nearby.withdraw(self._db, pipeline, idle)
             listening.cancel()
         clean = all(
             await asyncio.gather(*(lane.drain(self._tuning.drain_seconds) for lane in self._lanes))
@@ -99,6 +135,9 @@ class Worker:
         pause = SHORTEST_PAUSE_SECONDS
         while not self._stop.is_set():
             self._wake.clear()  # before we look: what is admitted while we do wakes us again
+            if self._doubts:
+                self._doubts = False
+                await self._patiently(self._give_back_unknown)
             try:
                 claimed = await self._claim()
                 for replays in self._replays:
