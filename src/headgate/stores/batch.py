@@ -26,35 +26,38 @@ _TAKEN = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR)
 
 
 def write_all(root: str, spools: str, files: Mapping[str, bytes], durable: set[str]) -> None:
-    """Put each content at its path below `root`. Raises `OSError`; then any of them may be there.
+    """Put each content at its name below `root`. Raises `OSError`; then any of them may be there.
 
-    `durable` are the folders that are known to be on the disk; it grows by those above the files.
+    They appear in the order given, but for those of one folder, which appear together. `durable`
+    are the folders that are known to be on the disk; it grows by those above the files.
     """
-    folders: dict[str, list[str]] = {}
-    for path in files:
-        folders.setdefault(os.path.dirname(path), []).append(path)
+    folders: dict[str, list[tuple[str, bytes]]] = {}
+    for name, content in files.items():
+        folder, _, base = name.rpartition("/")
+        folders.setdefault(folder, []).append((base, content))
     aside, fd = _aside(spools)
     try:
         moves: list[tuple[str, str]] = []
         written: list[str] = []
         known: dict[int, str] = {}
-        for folder, paths in sorted(folders.items()):
-            whole = not os.path.isdir(folder)
+        for folder, contents in folders.items():
+            target = f"{root}/{folder}" if folder else root
+            whole = not os.path.isdir(target)
             under = f"{aside}/{len(written)}" if whole else aside
             if whole:
                 os.mkdir(under, FOLDER_MODE)
                 written.append(under)
-                moves.append((under, folder))
-            for path in paths:
-                file = f"{under}/{os.path.basename(path) if whole else len(written)}"
-                _write(file, files[path], known)
+                moves.append((under, target))
+            for base, content in contents:
+                file = f"{under}/{base if whole else len(written)}"
+                _write(file, content, known)
                 written.append(file)
                 if not whole:
-                    moves.append((file, path))
+                    moves.append((file, f"{target}/{base}"))
         sync_all(root, written)
         changed: set[str] = set()
         for source, target in moves:
-            changed |= _move(source, target, root)
+            _move(source, target, root, changed)
         # Who made a folder may have died before it synced the one above: being there is not enough.
         above = _above(changed, root) - durable
         sync_all(root, changed | above)
@@ -123,32 +126,33 @@ def _write(file: str, content: bytes, known: dict[int, str]) -> None:
     known[id(content)] = file
     fd = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, NAMED_MODE)
     try:
-        rest = memoryview(content)
-        while rest:
-            rest = rest[os.write(fd, rest) :]
+        written = os.write(fd, content)
+        while written < len(content):
+            written += os.write(fd, content[written:])
     finally:
         os.close(fd)
 
 
-def _move(source: str, target: str, root: str) -> set[str]:
-    """Give a file or a folder its name; the folders whose names changed by that."""
-    changed = {os.path.dirname(target)}
+def _move(source: str, target: str, root: str, changed: set[str]) -> None:
+    """Give a file or a folder its name; `changed` grows by the folders whose names changed."""
+    changed.add(target.rpartition("/")[0])
     while True:
         try:
             os.rename(source, target)
-            return changed
+            return
         except FileNotFoundError:  # the folder above is new, or somebody tidied it away
             if not os.path.lexists(source):
                 raise
-            os.makedirs(os.path.dirname(target), FOLDER_MODE, exist_ok=True)
-            changed |= _above(changed, root)
+            folder = os.path.dirname(target)
+            os.makedirs(folder, FOLDER_MODE, exist_ok=True)
+            changed |= _above([folder], root)
         except OSError as error:
             if error.errno not in _TAKEN or not os.path.isdir(source):
                 raise
             # Somebody made the folder meanwhile: then its files go one by one.
             for name in os.listdir(source):
-                changed |= _move(f"{source}/{name}", f"{target}/{name}", root)
-            return changed
+                _move(f"{source}/{name}", f"{target}/{name}", root, changed)
+            return
 
 
 def _above(folders: Iterable[str], root: str) -> set[str]:

@@ -138,12 +138,13 @@ class FileStore:
 
     def project(self, files: Mapping[str, bytes]) -> None:
         """Replace small named files, each atomically; all of them are durable when it returns."""
-        named = {self._named(name): content for name, content in files.items()}
-        if not named:
+        for name in files:
+            checked_name(name, self.uri)
+        if not files:
             return
         try:
             self._make_durable(self._spools)
-            write_all(self.root, self._spools, named, self._durable)
+            write_all(self.root, self._spools, files, self._durable)
         except OSError as error:
             raise unavailable(error, self.uri, f"write {counted(files)}") from error
 

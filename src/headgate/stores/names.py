@@ -9,6 +9,7 @@ from headgate.errors import UsageError
 
 OBJECTS = "staging/sha256"
 DIGEST = re.compile(r"[0-9a-f]{64}")
+_NOWHERE = frozenset(("", ".", ".."))
 
 
 def object_name(digest: bytes) -> str:
@@ -22,7 +23,7 @@ def object_name(digest: bytes) -> str:
 def checked_name(name: str, uri: str) -> str:
     """The name of a small file, if it stays inside the store and out of its objects."""
     parts = name.split("/")
-    if parts[0] == "staging" or "\0" in name or any(part in ("", ".", "..") for part in parts):
+    if parts[0] == "staging" or "\0" in name or not _NOWHERE.isdisjoint(parts):
         raise UsageError(
             f"{name!r} cannot name a file of store {uri}",
             hint='Use a relative name such as "ledger/anchor.json", outside of "staging/".',
