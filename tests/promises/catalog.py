@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -22,10 +22,11 @@ from headgate.model.entry import Point
 from headgate.model.signal import LAG, listen
 from headgate.pg import Database
 from headgate.runtime import project
-from headgate.runtime.project import Projector
+from headgate.runtime.project import Projector, Writer
 from headgate.runtime.rebuild import rebuild
+from headgate.stores import FileStore
 
-PROJECTED = [f"{Point.PROJECTED}#{n}" for n in (1, 2, 3, 4)]
+PROJECTED = [f"{Point.PROJECTED}#{n}" for n in (1, 2, 3)]
 
 
 def files(lake: Path) -> dict[str, bytes]:
@@ -350,3 +351,22 @@ def test_a_projector_killed_anywhere_is_followed_by_another(place: Place, point:
     up.ends()
     assert up.died_children() == ["project"], up.said()
     place.verifies()
+
+
+async def test_what_is_written_twice_ends_as_it_was_written_last(tmp_path: Path) -> None:
+    """Portions are written side by side, but a slow one never hides what a later one says."""
+    first_is_slow = Event()
+
+    class Slow(FileStore):
+        def project(self, files: Mapping[str, bytes]) -> None:
+            if files.get("stac/a.json") == b"1":
+                first_is_slow.wait(0.2)
+            super().project(files)
+
+    lake = tmp_path / "lake"
+    async with Writer(Slow(lake)) as writer:
+        await writer.write({"stac/a.json": b"1"})
+        await writer.write({"stac/b.json": b"1"})
+        await writer.write({"stac/a.json": b"2"})
+        await writer.settle()
+        assert files(lake) == {"stac/a.json": b"2", "stac/b.json": b"1"}

@@ -17,9 +17,9 @@ from collections.abc import (
     AsyncGenerator,
     Awaitable,
     Callable,
-    Collection,
     Iterable,
     Iterator,
+    Mapping,
     Sequence,
 )
 from dataclasses import dataclass, field, replace
@@ -53,7 +53,7 @@ class Touched:
 
 @dataclass(slots=True)
 class Changes:
-    """Files to write, as what they are rendered from, and names of files to remove."""
+    """Files of items, as what they are rendered from, and names of files to remove."""
 
     items: list[list[Facts]] = field(default_factory=list[list[Facts]])
     versions: list[tuple[Facts, int | None]] = field(
@@ -78,43 +78,49 @@ class Page:
         self._db = db
         self._place = place
         self._known: dict[int, Facts] = {}
-        self.touched: dict[Key, Touched] = {}
+        # Items, and whether an object became or stopped being (a part of) them.
+        self.touched: dict[Key, bool] = {}
 
     async def read(self, after: int, upto: int) -> list[Facts]:
-        """The lines of these commits that have files of a run; what they touch is noted."""
+        """The lines of these commits."""
         lines = await ledger.page(self._db, self._place.pipelines, after, upto)
-        published = {line.entry: line for line in lines if line.version is not None}
-        self._known |= published
-        await self._learn(line.before.entry for line in published.values() if line.before)
-        for line in published.values():
-            self._touch(line)
-        return [line for line in lines if line.dataset is not None]
+        published = [line for line in lines if line.version is not None]
+        self._known |= {line.entry: line for line in published}
+        await self._learn(line.before.entry for line in published if line.before)
+        return lines
 
-    def _touch(self, line: Facts) -> None:
-        assert line.version is not None
-        before = self._known.get(line.before.entry) if line.before else None
-        now, was = key_of(line), key_of(before)
-        for key in (now, was):
-            if key is not None:
-                touched = self.touched.setdefault(key, Touched())
-                touched.whole |= now != was
-                touched.newest = max(touched.newest, line.version.number)
+    def touch(self, lines: Iterable[Facts]) -> dict[Key, Touched]:
+        """The items that some of the lines touch; noted for the lists that have to be made."""
+        touched: dict[Key, Touched] = {}
+        for line in lines:
+            if line.version is None:
+                continue
+            before = self._known.get(line.before.entry) if line.before else None
+            now, was = key_of(line), key_of(before)
+            for key in (now, was):
+                if key is not None:
+                    one = touched.setdefault(key, Touched())
+                    one.whole |= now != was
+                    one.newest = max(one.newest, line.version.number)
+                    self.touched[key] = self.touched.get(key, False) or one.whole
+        return touched
 
-    async def changes(self, keys: Collection[Key]) -> Changes:
+    async def changes(self, touched: Mapping[Key, Touched]) -> Changes:
         """What the files of these items are now."""
+        keys = touched.keys()
         heads = await projection.heads(self._db, self._place, keys)
         await self._learn(entry for entries in heads.values() for entry in entries)
         single = {key: entries[0] for key, entries in heads.items() if len(entries) == 1}
-        chains = await self._chains(single)
+        chains = await self._chains(single, touched)
         made = Changes()
-        for key in keys:
-            touched, parts = self.touched[key], [self._known[e] for e in heads.get(key, ())]
+        for key, one in touched.items():
+            parts = [self._known[e] for e in heads.get(key, ())]
             numbers: set[int] = set()
             if key in single:
                 older = [self._known[e] for e in chains.get(single[key], ())]
                 parts = [_linked(parts[0], older[:1], key)]
                 told = list(_versions(key, older))
-                if not touched.whole:
+                if not one.whole:
                     told = told[: NEAR - 1]
                 made.versions += told
                 numbers = {older.version.number for older, _ in told if older.version}
@@ -122,16 +128,18 @@ class Page:
                 made.items.append(sorted(parts, key=lambda part: part.envelope.uri))
             else:
                 made.gone += static.item_names(*key)
-            if touched.whole:
-                last = max([touched.newest, *(p.version.number for p in parts if p.version)])
+            if one.whole:
+                last = max([one.newest, *(p.version.number for p in parts if p.version)])
                 made.gone += [version_name(*key, n) for n in range(1, last) if n not in numbers]
         return made
 
-    async def _chains(self, single: dict[Key, int]) -> dict[int, list[int]]:
+    async def _chains(
+        self, single: dict[Key, int], touched: Mapping[Key, Touched]
+    ) -> dict[int, list[int]]:
         """What came before the heads of these items: all of it where objects came or went."""
         chains: dict[int, list[int]] = {}
         for whole, depth in ((True, None), (False, NEAR)):
-            asked = [e for key, e in single.items() if self.touched[key].whole is whole]
+            asked = [e for key, e in single.items() if touched[key].whole is whole]
             chains |= await projection.chains(self._db, asked, depth)
         await self._learn(entry for entries in chains.values() for entry in entries)
         return chains
@@ -145,8 +153,8 @@ class Page:
     async def shards(self) -> tuple[Files, list[str]]:
         """The lists of items that changed, and the names of those that are empty now."""
         asked: dict[str, set[str]] = {}
-        for (collection, item), touched in self.touched.items():
-            if touched.whole:
+        for (collection, item), whole in self.touched.items():
+            if whole:
                 asked.setdefault(collection, set()).add(shard_of(item))
         files: Files = {}
         gone: list[str] = []
@@ -176,6 +184,11 @@ class Page:
             file for name in touched - described.keys() for file in static.collection_names(name)
         ]
         return files, gone
+
+
+def catalogued(lines: Iterable[Facts]) -> list[Facts]:
+    """Those lines whose runs have files: their pipeline has a dataset."""
+    return [line for line in lines if line.dataset is not None]
 
 
 def key_of(facts: Facts | None) -> Key | None:

@@ -12,6 +12,7 @@ links finds what they point to.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ from headgate.pg import Database, Link
 from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
 
-from .page import Page, ahead, portions
+from .page import Changes, Page, ahead, catalogued, portions
 from .tuning import Tuning
 
 log = get_logger("headgate.project")
@@ -42,6 +43,8 @@ log = get_logger("headgate.project")
 # of items: rewriting those costs by how many items there are, not by how many are new.
 LINES = 500
 PORTIONS = 8
+# While one portion waits for the disk, another one is written.
+WRITTEN_AT_ONCE = 2
 # A cloud may be slow, and repeats what fails by itself for a while.
 IDLE_SECONDS = 900.0
 # Between two looks at nothing new; and after a failure, up to.
@@ -148,29 +151,29 @@ class Projector:
         """Write what the next commits change, and move on; the position that it is now."""
         page = Page(self._db, place)
         windows = await projection.windows(self._db, place, after, LINES, PORTIONS)
+        gone: set[str] = set()
         async with Writer(self._store(place.uri)) as writer:
             async with aclosing(ahead(page.read, windows)) as reading:
                 async for lines in reading:
-                    await writer.write(await asyncio.to_thread(render_runs, lines))
-            await writer.settle()
-            gone: list[str] = []
-            for keys in portions(page.touched, LINES):
-                changes = await page.changes(keys)
-                gone += changes.gone
-                await writer.write(await asyncio.to_thread(changes.render))
-            await writer.settle()
+                    for some in portions(lines, LINES):
+                        changes = await page.changes(page.touch(some))
+                        files = await asyncio.to_thread(render, some, changes)
+                        # What is gone for one portion may be there again for a later one.
+                        gone = gone.union(changes.gone).difference(files)
+                        await writer.write(files)
             described = await projection.collections(self._db, place)
             everything = self._described.get(place.id) != described
             if page.touched or everything:
                 began = perf_counter()
                 lists, empty = await page.shards()
                 about, ended = await page.collections(described, everything=everything)
+                await writer.settle()
                 await writer.write(lists)
                 await writer.settle()
                 await writer.write(about)
-                await writer.settle()
-                await writer.remove([*ended, *empty, *gone])
+                await writer.remove([*ended, *empty, *sorted(gone)])
                 self._listing += perf_counter() - began
+            await writer.settle()
         self._described[place.id] = described
         upto = windows[-1][1] if windows else after
         await projection.move(link, place, upto)
@@ -202,20 +205,27 @@ class Writer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._task: asyncio.Task[None] | None = None
+        self._under_way: deque[tuple[asyncio.Task[None], Files]] = deque()
 
     async def write(self, files: Files) -> None:
-        """Begin to write these, once what was begun before is durable."""
-        await self.settle()
+        """Begin to write these. Only what was written under the same names is there before."""
+        while len(self._under_way) == WRITTEN_AT_ONCE or any(
+            not files.keys().isdisjoint(earlier) for _, earlier in self._under_way
+        ):
+            await self._first()
         if files:
-            self._task = asyncio.create_task(whole(asyncio.to_thread(self._store.project, files)))
+            writing = whole(asyncio.to_thread(self._store.project, files))
+            self._under_way.append((asyncio.create_task(writing), files))
 
     async def settle(self) -> None:
         """Wait until all is durable."""
-        task, self._task = self._task, None
-        if task is not None:
-            await task
-            reached(Point.PROJECTED)
+        while self._under_way:
+            await self._first()
+
+    async def _first(self) -> None:
+        writing, _ = self._under_way.popleft()
+        await writing
+        reached(Point.PROJECTED)
 
     async def remove(self, names: Iterable[str]) -> None:
         """Remove files, after all else is durable."""
@@ -229,9 +239,14 @@ class Writer:
 
     async def __aexit__(self, *_: object) -> None:
         # A thread cannot be stopped, and nobody else may write while ours still does.
-        if self._task is not None:
+        for task, _ in self._under_way:
             with suppress(Exception):
-                await self._task
+                await task
+
+
+def render(lines: Iterable[Facts], changes: Changes) -> Files:
+    """The files of some lines: first those of their runs, then those of items, which link there."""
+    return render_runs(catalogued(lines)) | changes.render()
 
 
 def render_runs(lines: Iterable[Facts]) -> Files:

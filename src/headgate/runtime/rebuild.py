@@ -24,7 +24,7 @@ from headgate.model.ports import Store
 from headgate.pg import Database, Link
 from headgate.stores import open_store
 
-from .page import Page, Touched, ahead, key_of, portions
+from .page import Page, Touched, ahead, catalogued, key_of, portions
 from .project import Projector, Writer, render_runs
 from .tuning import Tuning
 
@@ -175,15 +175,14 @@ class Rebuild:
 
     async def _read(self, begin: int, end: int) -> tuple[Page, list[Facts], int]:
         page = Page(self._db, self._place)
-        return page, await page.read(begin, end), end
+        return page, catalogued(await page.read(begin, end)), end
 
     async def _render(self, page: Page, lines: Sequence[Facts]) -> None:
         heads = {key_of(line) for line in lines if line.successor is None} - {None} - self._seen
         keys: list[Key] = [key for key in heads if key is not None]
         # Whatever became of an item on its way, all of it is made anew: once, where its head is.
-        page.touched = {key: Touched(whole=True) for key in keys}
         self._seen.update(keys)
-        changes = await page.changes(keys)
+        changes = await page.changes({key: Touched(whole=True) for key in keys})
         render = render_runs if self._runs else render_prov
 
         def made() -> Files:
@@ -193,6 +192,7 @@ class Rebuild:
 
     async def _lists(self) -> None:
         described = await projection.collections(self._db, self._place)
+        await self._sink.settle()
         for collection in described:
             shards = await projection.shards(self._db, self._place, collection)
             for some in portions(shards, SHARDS_AT_ONCE):
@@ -203,6 +203,7 @@ class Rebuild:
                 await self._write(lists)
         page = Page(self._db, self._place)
         about, _ = await page.collections(described, everything=True)
+        await self._sink.settle()
         await self._write(about)
 
     async def _write(self, files: Files) -> None:
