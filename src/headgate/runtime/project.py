@@ -239,9 +239,9 @@ class Writer:
 
     async def __aexit__(self, *_: object) -> None:
         # A thread cannot be stopped, and nobody else may write while ours still does.
-        for task, _ in self._under_way:
+        for writing, _files in self._under_way:
             with suppress(Exception):
-                await task
+                await writing
 
 
 def render(lines: Iterable[Facts], changes: Changes) -> Files:
