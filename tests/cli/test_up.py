@@ -13,6 +13,39 @@ import pytest
 from tests.cli.conftest import CLEAN, Headgate, Populated, Zygote, populate
 
 PORT = "HEADGATE_SERVE_PORT"
+# Says what its process was given, and of which processes a plugin of pydantic was a part.
+CURIOUS = """
+import os, subprocess, sys
+from typing import TypedDict
+import headgate as hg
+
+look = hg.Pipeline("look", sources=[hg.Directory("incoming", settle=0)], store="lake")
+
+class Row(TypedDict):
+    name: str
+
+@look.rows("seen", key="name", schema=Row)
+def rows(obj):
+    list_ = "import os; [print(n, os.path.realpath(f'/proc/self/fd/{n}')) for n in range(3, 200)" \\
+        " if os.path.exists(f'/proc/self/fd/{n}')]"
+    out = subprocess.run([sys.executable, "-c", list_], capture_output=True, close_fds=False)
+    with open("seen", "wb") as file:
+        file.write(out.stdout)
+    with open("was", "w") as file:
+        print(*os.environ, os.readlink("/proc/self/fd/0"), file=file)
+        print(sys.modules["__main__"].__spec__.name, len(sys.argv), file=file)
+    yield {"name": obj.name}
+"""
+PLUGIN = """
+with open("/proc/self/comm") as comm, open("loaded", "a") as loaded:
+    loaded.write(comm.read())
+
+class Plugin:
+    def new_schema_validator(self, *args, **kwargs):
+        return None, None, None
+
+plugin = Plugin()
+"""
 
 
 def test_until_idle_says_what_came_of_it_and_what_stays(populated: Populated) -> None:
@@ -48,6 +81,33 @@ def test_a_pipeline_file_that_cannot_be_used_is_named_with_its_line(
     assert said.code == 2, said
     assert all(word in said.err for word in named), said.err
     assert "Traceback" not in said.err
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="elsewhere nobody is forked")
+def test_children_are_given_nothing_of_the_command_that_started_them(headgate: Headgate) -> None:
+    """They come out of a copy of it: no file of it is open, and nobody else's code ran before."""
+    about = headgate.folder / "plugins" / "loud-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: loud\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[pydantic]\nloud = loud:plugin\n")
+    (about.parent / "loud.py").write_text(PLUGIN)
+    (headgate.folder / "look.py").write_text(CURIOUS)
+    (headgate.folder / "incoming").mkdir()
+    (headgate.folder / "incoming" / "a").write_text("1")
+    env = {**CLEAN, **headgate.env, "PYTHONPATH": str(about.parent)}
+    with (headgate.folder / "log").open("w") as log:  # a launcher may have left it open, too
+        args = ("up", "look.py", "--until-idle", "--workers", "1")
+        up = headgate.start(*args, env=env, pass_fds=[log.fileno()])
+        _, err = up.communicate(timeout=60)
+    assert up.returncode == 0, err
+    assert (headgate.folder / "seen").read_text() == ""
+    was = (headgate.folder / "was").read_text()
+    assert "HEADGATE_DATABASE_URL" in was
+    assert "HEADGATE_CHILD_JOB" not in was
+    assert was.endswith(" /dev/null\nheadgate.runtime.hatch 2\n")
+    loaded = (headgate.folder / "loaded").read_text().split()
+    ours = [name for name in loaded if name.startswith("hg-")]
+    assert sorted(ours) == ["hg-check-1", "hg-watch-2", "hg-work-3"]
 
 
 def test_a_folder_that_is_not_there_is_named(headgate: Headgate) -> None:

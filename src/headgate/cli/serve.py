@@ -27,6 +27,7 @@ def serve(asked: Asked, *, targets: tuple[str, ...], **options: str | None) -> N
     it is durable in the ledger.
     """
     from headgate.runtime.loop import run
+    from headgate.runtime.nest import Nest
     from headgate.runtime.supervise import up
     from headgate.telemetry.log import configure
 
@@ -38,6 +39,8 @@ def serve(asked: Asked, *, targets: tuple[str, ...], **options: str | None) -> N
             f"Listening on {settings.serve_host}, without TLS: put a proxy that does TLS in front."
         )
     crash_at = "#".join(str(part) for part in settings.crash) if settings.crash else ""
+    nest = Nest()
+    nest.fork()
     run(
         lambda: up(
             targets,
@@ -46,5 +49,6 @@ def serve(asked: Asked, *, targets: tuple[str, ...], **options: str | None) -> N
             log_to=log_to,
             crash_at=crash_at,
             serve_only=True,
+            nest=nest,
         )
     )

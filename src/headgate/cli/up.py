@@ -58,7 +58,9 @@ def _run(
 ) -> None:
     from headgate.runtime.nest import Nest
 
-    nest = stack.enter_context(Nest())  # it imports what the children need while we do so, too
+    nest = Nest()
+    nest.fork()  # while there is nothing of ours to be copied: no thread, no connection
+    stack.enter_context(nest)
     from headgate.runtime.loop import run
     from headgate.runtime.supervise import up as supervise
     from headgate.telemetry.log import configure

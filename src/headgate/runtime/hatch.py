@@ -36,7 +36,9 @@ def learn(*modules: str) -> None:
     nothing of what is imported is garbage.
     """
     gc.disable()
-    sys.modules["rich"] = None  # pyright: ignore[reportArgumentType]  (so that importing it fails)
+    hidden = "rich" not in sys.modules
+    if hidden:
+        sys.modules["rich"] = None  # pyright: ignore[reportArgumentType]  (so that importing it fails)
     try:
         for module in modules:
             try:
@@ -45,7 +47,8 @@ def learn(*modules: str) -> None:
                 if module.startswith("headgate."):
                     raise
     finally:
-        del sys.modules["rich"]  # a handler may want it
+        if hidden:
+            del sys.modules["rich"]  # a handler may want it
         gc.enable()
 
 
@@ -121,23 +124,48 @@ def become(job: Job) -> NoReturn:
     raise AssertionError("a child ends by itself")
 
 
-def main() -> NoReturn:
-    """The nest, on the line that the command names; or, without one, a child."""
-    if len(sys.argv) < 2:
-        become(Job.parse(os.environ.pop(VARIABLE)))
+def sit(line: socket.socket) -> NoReturn:
+    """Be the nest."""
     # It ends with its supervisor and not before: Ctrl-C reaches everybody at a terminal. SIGTERM is
     # blocked, not ignored: a child that is asked to stop before it has begun hears of it then.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    signal.pthread_sigmask(signal.SIG_SETMASK, {signal.SIGTERM})
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # who ignores it cannot wait for anybody
     _be_called("nest")
-    line = socket.socket(fileno=int(sys.argv[1]))
     learn(*USUAL)
     gc.freeze()
     with suppress(ConnectionError):  # then there is nobody to serve
         line.send(READY)
     serve(line)
+
+
+def settle(line: socket.socket) -> NoReturn:
+    """Be the nest in a copy of its supervisor: nothing that is open there is open here."""
+    try:
+        kept = line.fileno()
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for fd in map(int, os.listdir("/proc/self/fd")):
+            if fd > 2 and fd != kept:
+                with suppress(OSError):  # one was open only to look
+                    os.close(fd)
+        # Like `python -P -m headgate.runtime.hatch`.
+        sys.modules["__main__"] = sys.modules[__name__]
+        sys.argv = [__file__, str(kept)]
+        if not sys.flags.safe_path:
+            del sys.path[:1]
+        sit(line)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)
+
+
+def main() -> NoReturn:
+    """The nest, on the line that the command names; or, without one, a child."""
+    if len(sys.argv) < 2:
+        become(Job.parse(os.environ.pop(VARIABLE)))
+    sit(socket.socket(fileno=int(sys.argv[1])))
 
 
 if __name__ == "__main__":

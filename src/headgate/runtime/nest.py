@@ -2,7 +2,8 @@
 
 To import Headgate takes longer than all else that a child does before it begins, and `up` starts
 several. So one process (`hatch.py`) imports it once and waits. It has no user code, no threads and
-no connection.
+no connection. A supervisor that has none of these yet either is copied for it; any other starts it
+as a process that imports by itself.
 
 For each child it forks a nurse, which forks the child and ends. Left alone, the child is adopted by
 the supervisor, who says for that long that it adopts: then it is a child like one that the
@@ -20,6 +21,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -58,6 +60,23 @@ class Process:
             self._started.returncode = code  # or Python would wait for it too
 
 
+class _Copy:
+    """A nest that was forked off its supervisor."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+
+    def kill(self) -> None:
+        # Where SIGCHLD is ignored nobody waits for it, and its number may be somebody else's.
+        with suppress(ChildProcessError):
+            os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            os.kill(self._pid, signal.SIGKILL)
+
+    def wait(self) -> None:
+        with suppress(ChildProcessError):
+            os.waitpid(self._pid, 0)
+
+
 class Nest:
     """Where children come from."""
 
@@ -65,16 +84,40 @@ class Nest:
 
     def __init__(self) -> None:
         self._line: socket.socket | None = None
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: subprocess.Popen[bytes] | _Copy | None = None
         self._ready = False
 
     def open(self) -> None:
         """Begin to import, and do not wait for it. Harmless when it is open."""
         if not self.forks or self._line is not None:
             return
+        with self._laid() as theirs:
+            self._process = _python([theirs.fileno()], str(theirs.fileno()))
+
+    def fork(self) -> None:
+        """Import what children need here, and open it as a copy of this process.
+
+        That is half the work. Who has threads cannot be copied, and opens it like everybody.
+        """
+        if not self.forks or self._line is not None or threading.active_count() > 1:
+            self.open()
+            return
+        from .hatch import USUAL, learn, settle
+
+        learn(*USUAL)
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()  # or each child would say it again
+        with self._laid() as theirs, _undisturbed():
+            if (pid := os.fork()) == 0:
+                settle(theirs)
+        self._process = _Copy(pid)
+
+    @contextmanager
+    def _laid(self) -> Generator[socket.socket]:
+        """A line to the nest: its end of it."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            self._process = _python([theirs.fileno()], str(theirs.fileno()))
+            yield theirs
         ours.settimeout(READY_SECONDS)
         self._line = ours
 
@@ -175,6 +218,16 @@ def _python(
         pass_fds=list(fds),
         stdin=subprocess.DEVNULL,
     )
+
+
+@contextmanager
+def _undisturbed() -> Generator[None]:
+    """Who asks us to stop meanwhile is heard afterwards: half a copy would not know what to do."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextmanager
