@@ -12,13 +12,13 @@ import os
 import re
 import signal
 import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 from tests.pg.processes import eventually
+from tests.promises import warm
 
 from headgate.pg import Database
 from headgate.runtime.sweep import Sweeper
@@ -118,64 +118,6 @@ def tally(tx, obj, run):
     tx.execute("INSERT INTO applied VALUES ($1)", name_of(obj))
 '''
 
-# The process under test. What it is told comes as JSON; what became of it goes to stdout as JSON.
-_UP = """
-import json, os, signal, sys
-from pathlib import Path
-
-from headgate.errors import HeadgateError
-from headgate.ledger import quarantine
-from headgate.model import crash
-from headgate.model.entry import Point
-from headgate.runtime.ledger_home import Ledger, connected
-from headgate.runtime.loop import run
-from headgate.runtime.supervise import up
-from headgate.runtime.tuning import Tuning
-from headgate.telemetry.log import configure
-from headgate.telemetry.metrics import Metrics
-
-told = json.loads(sys.argv[1])
-ledger = Ledger(told["url"], Path(told["home"]))
-if told["deaf"]:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-if told["die_at"]:
-    point, _, nth = told["die_at"].partition("#")
-    times = iter(range(1, int(nth or 1)))
-    crash.arm(Point(point), lambda: next(times, None) or os.kill(os.getpid(), signal.SIGKILL))
-
-
-async def release():
-    async with connected(ledger) as db:
-        rows = await db.fetch("SELECT entry FROM headgate.quarantine")
-        await quarantine.release(db, [r["entry"] for r in rows], because="republished")
-    return []
-
-
-async def work():
-    left = await up(
-        told["targets"],
-        ledger,
-        Tuning(**told["tuning"]),
-        until_idle=told["until_idle"],
-        metrics=metrics,
-        log_to=("json", "info"),
-        crash_at=told["crash_at"],
-    )
-    return [(r.pipeline, r.ready, r.leased, r.soon, r.later) for r in left]
-
-
-metrics = Metrics()
-configure("json", "info")
-try:
-    said = {"left": run(release if told["release"] else work), "metrics": metrics.text().decode()}
-    code = 0
-except HeadgateError as error:
-    said = {"error": type(error).__name__, "text": str(error), "hint": error.hint}
-    code = 2
-print(json.dumps(said), flush=True)
-sys.exit(code)
-"""
-
 
 class Up:
     """A running `up`."""
@@ -183,6 +125,7 @@ class Up:
     def __init__(self, place: Place, **told: Any) -> None:
         self._place = place
         self.log = place.folder / f"up-{len(list(place.folder.glob('up-*.log')))}.log"
+        self._out = self.log.with_suffix(".out")
         tuning = {"poll_seconds": 0.02, "sweep_seconds": 0.2, "max_wait_seconds": 10.0}
         settings = {
             "url": None if place.own else place.url,
@@ -195,22 +138,17 @@ class Up:
             "deaf": False,
         }
         settings |= told | {"tuning": tuning | told.get("tuning", {})}
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-c", _UP, json.dumps(settings)],
-                cwd=place.folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=log,
-            )
+        with self.log.open("wb") as log, self._out.open("wb") as out:
+            self.process = warm.start(settings, place.folder, out.fileno(), log.fileno())
 
     def wait(self, seconds: float = 40.0) -> dict[str, Any]:
         """What it said when it ended by itself."""
         try:
-            out, _ = self.process.communicate(timeout=seconds)
+            self.process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             picture = self._place.picture()
             raise AssertionError(f"up did not end:\n{self.said()}\n{picture}") from None
+        out = self._out.read_text()
         return json.loads(out) if out else {}
 
     def ends(self, code: int = 0) -> dict[str, Any]:
