@@ -33,15 +33,15 @@ def test_a_stranger_sees_the_page_to_sign_in(
         stranger.inspect("/login?next=/pipelines", "login")
         stranger.page.get_by_label("Token").fill("hg_wrong")
         stranger.page.get_by_role("button", name="Sign in").click()
-        assert stranger.page.get_by_role("alert").is_visible()
-        stranger.page.screenshot(path=look.PICTURES / "login-refused.png")
+        with look.pictured(stranger.page, "login-refused"):
+            assert stranger.page.get_by_role("alert").is_visible()
 
 
 def test_what_is_not_there_has_a_page(eyes: Eyes) -> None:
     """404 with a way back, and nothing that axe would mind."""
     eyes.page.goto(f"{eyes.runtime.url}/pipelines/nowhere")
-    assert eyes.page.get_by_role("heading", level=1).is_visible()
-    look.assert_accessible(eyes.page)
-    eyes.page.screenshot(path=look.PICTURES / "error.png")
+    with look.pictured(eyes.page, "error"):
+        assert eyes.page.get_by_role("heading", level=1).is_visible()
+        look.assert_accessible(eyes.page)
     eyes.page.get_by_role("link", name="See what happens now").click()
     assert eyes.page.get_by_role("heading", name="Now", exact=True).is_visible()
