@@ -117,6 +117,13 @@ def server(open_folder: Path) -> Iterator[Server]:
         yield server
 
 
+def new_folder(open_folder: Path, name: str) -> Path:
+    """A folder of this name that nobody used before: a module may begin twice in one process."""
+    folder = open_folder / str(next(_NUMBERS)) / name
+    folder.mkdir(parents=True)
+    return folder
+
+
 def new_database(server: Server, template: str = "template1") -> str:
     """The address of a new database, empty or a copy of another."""
     return scratch.create(server.url, f"cli_{next(_NUMBERS)}", template)

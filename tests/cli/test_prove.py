@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import CLEAN, Headgate, Zygote
+from tests.cli.conftest import CLEAN, Headgate, Zygote, new_folder
 from tests.pg.processes import eventually
 
 FILES = {
@@ -47,9 +47,8 @@ def note(obj, run):
 @pytest.fixture(scope="module")
 def here(zygote: Zygote, open_folder: Path) -> Headgate:
     """A folder with pipelines and samples. Scratch folders go to a place of its own."""
-    folder, scratch = open_folder / "prove", open_folder / "prove-scratch"
-    folder.mkdir()
-    scratch.mkdir(mode=0o711)
+    folder, scratch = new_folder(open_folder, "prove"), new_folder(open_folder, "scratch")
+    scratch.chmod(0o711)
     headgate = Headgate(zygote, folder, {"TMPDIR": str(scratch)})
     assert headgate("init").code == 0
     for name, text in FILES.items():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Headgate, Zygote, copy_of, new_database
+from tests.cli.conftest import Headgate, Zygote, copy_of, new_database, new_folder
 
 from headgate.pg import Server
 
@@ -17,8 +17,7 @@ SECOND = "station,at,mm\noslo-1,2026-01-05T06:00:00Z,9\n"
 @pytest.fixture(scope="module")
 def shown(zygote: Zygote, open_folder: Path, server: Server) -> Headgate:
     """A pipeline with one file in two versions. Look, but change nothing."""
-    folder = open_folder / "publications"
-    folder.mkdir()
+    folder = new_folder(open_folder, "publications")
     return _published(Headgate(zygote, folder, {"HEADGATE_DATABASE_URL": new_database(server)}))
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Headgate, Zygote, new_database, populate
+from tests.cli.conftest import Headgate, Zygote, new_database, new_folder, populate
 
 from headgate.pg import Database, Server
 
@@ -18,8 +18,7 @@ BECAUSE = ("--because", "the gauge was repaired")
 @pytest.fixture(scope="module")
 def lived(zygote: Zygote, open_folder: Path, server: Server) -> Headgate:
     """A world of its own for these tests: work goes on in it."""
-    folder = open_folder / "lived"
-    folder.mkdir()
+    folder = new_folder(open_folder, "lived")
     headgate = Headgate(zygote, folder, {"HEADGATE_DATABASE_URL": new_database(server)})
     populate(headgate)
     return headgate

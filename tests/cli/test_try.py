@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Headgate, Said, Zygote, new_database
+from tests.cli.conftest import Headgate, Said, Zygote, new_database, new_folder
 
 from headgate.pg import Database, Server
 
@@ -63,9 +63,8 @@ def here(zygote: Zygote, server: Server, open_folder: Path) -> Headgate:
 
     Scratch folders go to a place of its own: in the machine's one others may be trying too.
     """
-    folder, scratch = open_folder / "try", open_folder / "scratch"
-    folder.mkdir()
-    scratch.mkdir(mode=0o711)
+    folder, scratch = new_folder(open_folder, "try"), new_folder(open_folder, "scratch")
+    scratch.chmod(0o711)
     env = {"HEADGATE_DATABASE_URL": new_database(server), "TMPDIR": str(scratch)}
     headgate = Headgate(zygote, folder, env)
     assert headgate("init").code == 0
