@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import cache
 
 import pytest
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, BrowserContext
 from tests import scratch
 from tests.console import look
 from tests.console.runtime import Runtime, running
@@ -52,10 +52,15 @@ def hands(request: pytest.FixtureRequest, eyes: look.Eyes) -> look.Eyes:
     return eyes
 
 
+@pytest.fixture(scope="module")
+def seat(browser: Browser, signed_in: Callable[[Role], look.Session]) -> Iterator[BrowserContext]:
+    """Where the steward sits. To open a browser takes longer than most of what is done in it."""
+    with look.seat(browser, signed_in("steward")) as opened:
+        yield opened
+
+
 @pytest.fixture
-def eyes(
-    runtime: Runtime, browser: Browser, signed_in: Callable[[Role], look.Session]
-) -> Iterator[look.Eyes]:
-    """A steward at the browser."""
-    with look.eyes(runtime, browser, signed_in("steward")) as opened:
+def eyes(runtime: Runtime, seat: BrowserContext) -> Iterator[look.Eyes]:
+    """A steward at the browser, in a tab of their own."""
+    with look.eyes(runtime, seat) as opened:
         yield opened

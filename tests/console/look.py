@@ -65,14 +65,24 @@ def sign_in(runtime: Runtime, browser: Browser, role: Role) -> Session:
 
 
 @contextmanager
-def eyes(runtime: Runtime, browser: Browser, session: Session | None) -> Iterator[Eyes]:
-    """Somebody with this session at a browser of their own; None is a stranger."""
+def seat(browser: Browser, session: Session | None) -> Iterator[BrowserContext]:
+    """A browser of their own for somebody with this session; None is a stranger."""
     context = browser.new_context(storage_state=session)
     context.set_default_timeout(15_000)
     try:
-        yield Eyes(runtime, context, context.new_page())
+        yield context
     finally:
         context.close()
+
+
+@contextmanager
+def eyes(runtime: Runtime, seat: BrowserContext) -> Iterator[Eyes]:
+    """Whoever sits there opens a new tab."""
+    page = seat.new_page()
+    try:
+        yield Eyes(runtime, seat, page)
+    finally:
+        page.close()
 
 
 @dataclass

@@ -15,6 +15,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -159,9 +160,16 @@ class Runtime:
 
     def sql(self, query: str, *args: Any) -> list[tuple[Any, ...]]:
         """Ask the ledger itself."""
-        with psycopg.connect(self.database_url, autocommit=True) as link:
-            answer = link.execute(query, args)  # pyright: ignore[reportArgumentType]: a test's own
-            return answer.fetchall() if answer.description else []
+        # One link for all questions: most are asked again and again until the answer is yes.
+        answer = self._link.execute(query, args)  # pyright: ignore[reportArgumentType]: a test's own
+        return answer.fetchall() if answer.description else []
+
+    @cached_property
+    def _link(self) -> psycopg.Connection:
+        return psycopg.connect(self.database_url, autocommit=True)
+
+    def close(self) -> None:
+        self._link.close()
 
     def settled(self) -> dict[str, int]:
         """How many entries there are of each outcome."""
@@ -203,5 +211,6 @@ def running(folder: Path, database_url: str) -> Iterator[Runtime]:
         )
         yield runtime
     finally:
+        runtime.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text()

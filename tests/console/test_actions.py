@@ -205,7 +205,7 @@ def test_names_errors_and_payloads_are_text(eyes: Eyes) -> None:
 @pytest.fixture
 def viewer(runtime: Runtime, browser: Browser, signed_in: SignIn) -> Iterator[Eyes]:
     """Somebody who may only look."""
-    with look.eyes(runtime, browser, signed_in("viewer")) as opened:
+    with look.seat(browser, signed_in("viewer")) as seat, look.eyes(runtime, seat) as opened:
         yield opened
 
 

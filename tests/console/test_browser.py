@@ -29,7 +29,7 @@ def test_a_stranger_sees_the_page_to_sign_in(
     runtime: Runtime, browser: Browser, eyes: Eyes
 ) -> None:
     """It is fit for everybody too; a wrong token is told so, with the way out."""
-    with look.eyes(runtime, browser, None) as stranger:
+    with look.seat(browser, None) as seat, look.eyes(runtime, seat) as stranger:
         stranger.inspect("/login?next=/pipelines", "login")
         stranger.page.get_by_label("Token").fill("hg_wrong")
         stranger.page.get_by_role("button", name="Sign in").click()

@@ -37,6 +37,7 @@ def new_place(ground: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def place(ledger: str, new_place: Path) -> Place:
+def place(ledger: str, new_place: Path) -> Iterator[Place]:
     """A place with a ledger of its own on the server that all tests share."""
-    return Place(new_place, ledger)
+    with Place(new_place, ledger).kept_link() as place:
+        yield place

@@ -13,6 +13,8 @@ import re
 import signal
 import subprocess
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +179,8 @@ class Place:
         self.home = folder / "home"
         self.url = url
         self.own = own
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._link: asyncpg.Connection | None = None
         self.incoming = folder / "incoming"
         self.lake = folder / "lake"
         self.notes = folder / "notes"
@@ -216,14 +220,32 @@ class Place:
 
     def query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
         """Ask the ledger, over a connection of its own."""
-        return asyncio.run(self._query(sql, *args))
+        if self._loop is None:
+            rows = asyncio.run(self._query(sql, *args))
+        else:
+            rows = self._loop.run_until_complete(self._query(sql, *args))
+        return [tuple(row) for row in rows]
 
-    async def _query(self, sql: str, *args: Any) -> list[tuple[Any, ...]]:
-        connection = await asyncpg.connect(self.url)
+    async def _query(self, sql: str, *args: Any) -> list[asyncpg.Record]:
+        link = self._link or await asyncpg.connect(self.url)
         try:
-            return [tuple(row) for row in await connection.fetch(sql, *args)]
+            return await link.fetch(sql, *args)
         finally:
-            await connection.close()
+            if self._loop is None:
+                await link.close()
+            else:
+                self._link = link
+
+    @contextmanager
+    def kept_link(self) -> Iterator[Place]:
+        """One connection for all questions, where nobody stops the server."""
+        self._loop = asyncio.new_event_loop()
+        try:
+            yield self
+        finally:
+            if self._link is not None:
+                self._loop.run_until_complete(self._link.close())
+            self._loop.close()
 
     def attempts(self) -> dict[str, int]:
         """What each finalized file was charged."""
