@@ -146,7 +146,7 @@ def pictured(page: Page, name: str) -> Iterator[None]:
 
     To draw one takes a browser without a screen as long as half of what axe does.
     """
-    kept = "HEADGATE_TEST_PICTURES" in os.environ
+    kept = "PICTURES" in os.environ
     try:
         yield
     except BaseException:
