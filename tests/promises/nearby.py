@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 import pytest
 from tests.promises.wire import wire
@@ -32,7 +32,7 @@ class Reading(TypedDict):
     name: str
 
 
-def rows(world: World, **declared: object) -> hg.Pipeline:
+def rows(world: World, **declared: Any) -> hg.Pipeline:
     p = world.pipeline(**declared)
 
     @p.rows("reading", key="name", schema=Reading)
@@ -64,14 +64,14 @@ async def working(
     working = asyncio.create_task(worker.run())
 
     async def is_idle() -> bool:
-        return worker.is_idle and worker._bell.hears and worker._lanes[0].drained  # pyright: ignore
+        return worker.is_idle and worker._bell.hears and worker._lanes[0].drained
 
     try:
         await until(is_idle, seconds=30)
         await asyncio.sleep(0.05)  # its first look, after the bell was heard
         if deaf:
             worker._ring = lambda _: None  # type: ignore[method-assign]
-            worker._bell._ring = worker._ring  # pyright: ignore
+            worker._bell._ring = worker._ring
         yield worker
     finally:
         worker.stop()
@@ -183,7 +183,7 @@ async def test_a_worker_without_a_lease_is_given_nothing(world: World) -> None:
         )
         assert (await world.receive(p, change("a", "a"))).admitted == 1
         assert await world.val(UNTOUCHED) == 1
-        worker._wake.set()  # pyright: ignore
+        worker._wake.set()
         await until(lambda: is_done(world, 1))
         assert worker.id != before
     assert await world.outcomes() == {"finalized": 1}
