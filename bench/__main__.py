@@ -9,7 +9,7 @@ from pathlib import Path
 
 from headgate.runtime import loop
 
-from . import beside, server, table
+from . import beside, clock, server, table
 from .files import SMALL_FILES
 from .processes import Failed
 from .result import LATEST, Figure, Result, machine
@@ -63,6 +63,9 @@ def main() -> int:
     if asked.list:
         say("\n".join(NAMES))
         return 0
+    if clock.is_coarse():
+        say(f"bench: this machine's clock is too coarse to measure with. {clock.ADVICE}")
+        return 1
     try:
         result = measure(asked)
     except Failed as failure:

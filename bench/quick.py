@@ -1,8 +1,9 @@
 """`python -m bench.quick`: a small job, the ratios held against their guards. For CI.
 
 What is below its guard is measured once more, so that a busy moment of the machine does not fail
-it; what is below twice is slower than it was. Where many processes wait for each core no ratio
-means anything: then it says so, and judges only that nothing was lost or done twice.
+it; what is below twice is slower than it was. Where many processes wait for each core, or the clock
+stands still between two ticks, no ratio means anything: then it says so, and judges only that
+nothing was lost or done twice.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from . import beside, server
+from . import beside, clock, server
 from .floors import GUARDS
 from .processes import Failed
 from .result import Row
@@ -47,16 +48,21 @@ def invalid(rows: Sequence[Row]) -> dict[str, str]:
     }
 
 
-def is_busy() -> bool:
-    """Do so many processes want each core that waiting for it is most of what is measured?"""
-    return os.getloadavg()[0] > BUSY_PER_CORE * (os.cpu_count() or 1)
+def in_the_way() -> str | None:
+    """What keeps a ratio from meaning anything on this machine now."""
+    # So many processes want each core that waiting for it is most of what is measured.
+    if os.getloadavg()[0] > BUSY_PER_CORE * (os.cpu_count() or 1):
+        return "this machine is too busy. Run make bench-quick when it is not."
+    if clock.is_coarse():
+        return f"this machine's clock is too coarse. {clock.ADVICE}"
+    return None
 
 
 def say(line: str) -> None:
     print(line, flush=True)
 
 
-def hold(measure: Measure, busy: Callable[[], bool]) -> int:
+def hold(measure: Measure, in_the_way: Callable[[], str | None]) -> int:
     """Measure, and once more what is below; the exit code."""
     names: list[str] = list(GUARDS)
     slow: dict[str, str] = {}
@@ -68,9 +74,9 @@ def hold(measure: Measure, busy: Callable[[], bool]) -> int:
         slow = below(rows)
         if not slow:
             return 0
-        if busy():
+        if why := in_the_way():
             _tell(slow)
-            say("bench: not judged: this machine is too busy. Run make bench-quick when it is not.")
+            say(f"bench: not judged: {why}")
             return 0
         names = list(slow)
     _tell(slow)
@@ -93,7 +99,7 @@ def main() -> int:
             return beside.run(place, [HEADGATE[name] for name in names], N, REPS, say)
 
         try:
-            return hold(measure, is_busy)
+            return hold(measure, in_the_way)
         except Failed as failure:
             say(f"bench: {failure}")
             return 1
