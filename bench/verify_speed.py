@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import TypedDict, TypeVar
 
 import headgate as hg
+from headgate.ledger import entries as listed
 from headgate.ledger import history, inbox
 from headgate.model.envelope import Envelope
 from headgate.pg import Database
@@ -95,8 +96,8 @@ async def main(folder: Path, entries: int, with_files: int) -> None:
         await timed("find by key", history.find(db, one.key))
         await timed("find by uri", history.find(db, one.uri))
         await timed("explain", history.explain(db, one.entry))
-        await timed("newest 50", history.entries(db))
-        await timed("quarantined (none)", history.entries(db, status="quarantined"))
+        await timed("newest 50", listed.entries(db))
+        await timed("quarantined (none)", listed.entries(db, status="quarantined"))
         for view in ("wal", "processed_events", "idempotency_log", "rollback_registry"):
             sql = f"SELECT * FROM headgate.{view} WHERE entry = $1"
             await timed(f"{view} by entry", db.fetch(sql, one.entry))
