@@ -19,6 +19,7 @@ from tests.world import World, change, until
 import headgate as hg
 from headgate.errors import LedgerUnavailable
 from headgate.ledger import inbox
+from headgate.ledger.gate import Claim
 from headgate.pg import Database
 from headgate.runtime import station
 from headgate.runtime.work import Worker
@@ -265,3 +266,45 @@ async def test_a_lost_answer_leaves_nothing_stuck(world: World) -> None:
             await until(lambda: is_done(world, 1), seconds=30)
     assert (await world.outcomes()).keys() == {"received:claim_unknown", "finalized"}
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
+
+
+async def test_who_gives_up_after_the_answer_leaves_it_in_good_hands(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was admitted and claimed when the task that told it was cancelled: it is worked on."""
+    p = rows(world)
+    async with working(world.db, world, p):
+        at = await world.register(p)
+        telling = asyncio.create_task(inbox.receive(world.db, at, "test", [change("a", "a")]))
+        pool = type(world.db._pool)
+        release = pool.release
+
+        async def give_up(*args: Any) -> None:
+            if asyncio.current_task() is telling:
+                telling.cancel()
+            await release(*args)
+
+        monkeypatch.setattr(pool, "release", give_up)
+        with pytest.raises(asyncio.CancelledError):
+            await telling
+        await until(lambda: is_done(world, 1))
+    assert await world.outcomes() == {"finalized": 1}
+
+
+async def test_a_change_that_comes_while_its_worker_ends_is_left_to_others(world: World) -> None:
+    """The worker had stopped before the answer was there: what it held is given back, uncharged."""
+    p = rows(world)
+    async with working(world.db, world, p) as worker:
+        (lane,) = worker._lanes
+        take = lane.take
+
+        def late(claim: Claim) -> asyncio.Future[bool]:
+            lane.close()
+            worker.stop()
+            return take(claim)
+
+        worker._nearby[0][1].take = late
+        assert (await world.receive(p, change("a", "a"))).admitted == 1
+    assert await world.rows("SELECT worker, attempts FROM headgate.work") == [(None, 0)]
+    await world.work(p)
+    assert (await world.outcomes())["finalized"] == 1

@@ -106,24 +106,24 @@ async def hand_over(db: Database, told: Told, idle: Idle) -> bool:
     worker = idle.reserve()
     if worker is None:
         return False
+    ended = None
     try:
         async with db.connection() as link:
             reached(Point.BEFORE_RECEIVE)
             row = await _admit(link, told, worker, idle)
-        if row is None:
-            return False
-        entry, subject, at, *head = row
-        if at is None:  # only admitted
-            await _flush(db, entry, told)
-            return True
-        ended = idle.take(
-            told.claimed(worker, entry, subject, at, Head(*head) if head[0] else None)
-        )
+            if row is None:
+                return False
+            entry, subject, at, *head = row
+            if at is not None:
+                # At once: whoever gives up waiting from here on leaves it in good hands.
+                before = None if head[0] is None else Head(*head)
+                ended = idle.take(told.claimed(worker, entry, subject, at, before))
     finally:
         idle.free()
-    await asyncio.sleep(0)  # its work goes first
-    await asyncio.wait([ended], timeout=SOON_SECONDS)
-    if not (ended.done() and ended.result()):
+    if ended is not None:
+        await asyncio.sleep(0)  # its work goes first
+        await asyncio.wait([ended], timeout=SOON_SECONDS)
+    if ended is None or not (ended.done() and ended.result()):
         await _flush(db, entry, told)
     return True
 

@@ -182,7 +182,11 @@ class Lane:
         True when the end of its attempt is committed; False when it was lost.
         """
         loop = asyncio.get_running_loop()
-        ended = self._awaited[claim.id] = loop.create_future()
+        ended: asyncio.Future[bool] = loop.create_future()
+        if self._closing:  # its worker is about to give back all it holds
+            ended.set_result(False)
+            return ended
+        self._awaited[claim.id] = ended
         if self._meter is not None:
             self._meter.begin()
         self._begin([claim], loop.time())
