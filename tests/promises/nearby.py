@@ -64,12 +64,13 @@ async def working(
     worker = Worker(db, await station.paths(db, [p], tuning), tuning, name="near")
     working = asyncio.create_task(worker.run())
 
-    async def is_idle() -> bool:
-        return worker.is_idle and worker._bell.hears and worker._lanes[0].drained
+    async def listens() -> bool:
+        return await is_idle(worker) and worker._bell.hears
 
     try:
-        await until(is_idle, seconds=30)
+        await until(listens, seconds=30)
         await asyncio.sleep(0.05)  # its first look, after the bell was heard
+        await until(lambda: is_idle(worker))
         if deaf:
             worker._ring = lambda _: None  # type: ignore[method-assign]
             worker._bell._ring = worker._ring
@@ -79,6 +80,10 @@ async def working(
         assert await working
 
 
+async def is_idle(worker: Worker) -> bool:
+    return worker.is_idle and worker._lanes[0].drained
+
+
 async def is_done(world: World, n: int) -> bool:
     return await world.count("headgate.journal WHERE outcome = 'finalized'") >= n
 
@@ -86,8 +91,9 @@ async def is_done(world: World, n: int) -> bool:
 async def test_a_lone_change_is_handed_to_an_idle_worker(world: World) -> None:
     """Nobody rings and nobody asks: it is done all the same, once, and it is counted."""
     p = rows(world)
-    async with working(world.db, world, p):
+    async with working(world.db, world, p) as worker:
         for n in range(1, 4):
+            await until(lambda: is_idle(worker))
             receipt = await world.receive(p, change(f"{n}", f"{n}"))
             assert (receipt.received, receipt.admitted, receipt.duplicates) == (1, 1, 0)
             await until(lambda n=n: is_done(world, n))
@@ -115,10 +121,12 @@ async def test_a_duplicate_of_a_lone_change_is_counted(world: World) -> None:
 async def test_a_new_version_follows_the_one_before(world: World) -> None:
     """It replaces the rows of its predecessor, and what says the same again changes nothing."""
     p = rows(world)
-    async with working(world.db, world, p):
+    async with working(world.db, world, p) as worker:
         for n, data in enumerate(("old", "new"), 1):
+            await until(lambda: is_idle(worker))
             await world.receive(p, change("a", data, minute=n))
             await until(lambda n=n: is_done(world, n))
+        await until(lambda: is_idle(worker))
         await world.receive(p, change("a", "new", minute=3))
         await until(lambda: _outcome(world, "skipped:unchanged"))
     assert await world.table("reading", "name") == [("new",)]
@@ -308,3 +316,38 @@ async def test_a_change_that_comes_while_its_worker_ends_is_left_to_others(world
     assert await world.rows("SELECT worker, attempts FROM headgate.work") == [(None, 0)]
     await world.work(p)
     assert (await world.outcomes())["finalized"] == 1
+
+
+async def test_who_gives_up_before_the_answer_stays_for_it(world: World) -> None:
+    """A claim on its way to its commit can be called off by nobody: it is waited for, and done."""
+    p = rows(world)
+    async with working(world.db, world, p):
+        at = await world.register(p)
+        async with world.db.transaction() as link:
+            await link.execute("SELECT pg_advisory_xact_lock(1751606887, $1)", at.pipeline)
+            telling = asyncio.create_task(inbox.receive(world.db, at, "test", [change("a", "a")]))
+            await until(lambda: _waits_for_a_lock(world))
+            telling.cancel()
+            await asyncio.sleep(0.1)
+            assert not telling.done()
+        with pytest.raises(asyncio.CancelledError):
+            await telling
+        await until(lambda: is_done(world, 1))
+    assert await world.outcomes() == {"finalized": 1}
+
+
+async def _waits_for_a_lock(world: World) -> bool:
+    return await world.val("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0
+
+
+async def test_nothing_is_handed_over_while_a_claim_is_under_way(world: World) -> None:
+    """It may bring what has to run alone."""
+    p = rows(world)
+    async with working(world.db, world, p) as worker:
+        ((_, idle),) = worker._nearby
+        at = await world.register(p)
+        async with world.db.transaction() as link:
+            await link.execute("SELECT pg_advisory_xact_lock(1751606887, $1)", at.pipeline)
+            worker._wake.set()
+            await until(lambda: _waits_for_a_lock(world))
+            assert idle.reserve() is None

@@ -19,6 +19,7 @@ from headgate.errors import LedgerUnavailable
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
+from headgate.model.whole import whole
 from headgate.pg import Database, Link
 
 from .gate import Claim, Head
@@ -106,26 +107,36 @@ async def hand_over(db: Database, told: Told, idle: Idle) -> bool:
     worker = idle.reserve()
     if worker is None:
         return False
-    ended = None
-    try:
-        async with db.connection() as link:
-            reached(Point.BEFORE_RECEIVE)
-            row = await _admit(link, told, worker, idle)
-            if row is None:
-                return False
-            entry, subject, at, *head = row
-            if at is not None:
-                # At once: whoever gives up waiting from here on leaves it in good hands.
-                before = None if head[0] is None else Head(*head)
-                ended = idle.take(told.claimed(worker, entry, subject, at, before))
-    finally:
-        idle.free()
+    # Who gives up meanwhile stays for the answer: a claim that is still on its way to its commit
+    # cannot be found, and given back, by anybody.
+    handed = await whole(_hand_over(db, told, worker, idle))
+    if handed is None:
+        return False
+    entry, ended = handed
     if ended is not None:
         await asyncio.sleep(0)  # its work goes first
         await asyncio.wait([ended], timeout=SOON_SECONDS)
     if ended is None or not (ended.done() and ended.result()):
         await _flush(db, entry, told)
     return True
+
+
+async def _hand_over(
+    db: Database, told: Told, worker: int, idle: Idle
+) -> tuple[int, asyncio.Future[bool] | None] | None:
+    try:
+        async with db.connection() as link:
+            reached(Point.BEFORE_RECEIVE)
+            row = await _admit(link, told, worker, idle)
+            if row is None:
+                return None
+            entry, subject, at, *head = row
+            if at is None:
+                return entry, None
+            before = None if head[0] is None else Head(*head)
+            return entry, idle.take(told.claimed(worker, entry, subject, at, before))
+    finally:
+        idle.free()
 
 
 async def _admit(link: Link, told: Told, worker: int, idle: Idle) -> tuple[Any, ...] | None:

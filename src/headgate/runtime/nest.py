@@ -106,7 +106,8 @@ class Nest:
 
         learn(*USUAL)
         for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # or each child would say it again
+            if stream is not None:  # as in `up >&-`
+                stream.flush()  # or each child would say it again
         with self._laid() as theirs, _undisturbed():
             if (pid := os.fork()) == 0:
                 settle(theirs)

@@ -6,7 +6,8 @@ writes to a store. How far the files are moves after they are durable, so whoeve
 by one who does the same page again, and the same files come of it.
 
 A page is written from the leaves to the root, and removed the other way round: a reader who follows
-links finds what they point to.
+links downwards finds what they point to. An item may point to a run of its page that is about to
+be written.
 """
 
 from __future__ import annotations

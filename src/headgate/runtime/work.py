@@ -34,18 +34,18 @@ class _Nearby:
     def __init__(self, of: Worker, lane: Lane) -> None:
         self._of = of
         self._lane = lane
-        self._reserved = False
+        self.reserved = False
         self.doubt = of.doubt
         self.take = lane.take
 
     def reserve(self) -> int | None:
-        if self._reserved or not (self._of.is_idle and self._lane.drained):
+        if self.reserved or not (self._of.is_idle and self._lane.drained):
             return None
-        self._reserved = True
+        self.reserved = True
         return self._of.id
 
     def free(self) -> None:
-        self._reserved = False
+        self.reserved = False
 
 
 class Worker:
@@ -82,6 +82,7 @@ class Worker:
         self._budgets_at = 0.0
         self._clearing = False
         self._doubts = False  # it may hold what it does not know of
+        self._asking = False  # it may be about to learn that it holds something
 
     def stop(self) -> None:
         """Claim nothing more; finish or give back what is held."""
@@ -96,7 +97,8 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Does it hold a lease, as far as it knows, and nothing else?"""
-        return bool(self.id) and not (self._clearing or self._stop.is_set() or self.holds)
+        busy = self.holds or self._asking or self._doubts or self._clearing
+        return bool(self.id) and not (busy or self._stop.is_set())
 
     def doubt(self) -> None:
         """A claim was made for it, perhaps, and the answer was lost."""
@@ -136,8 +138,10 @@ class Worker:
         while not self._stop.is_set():
             self._wake.clear()  # before we look: what is admitted while we do wakes us again
             if self._doubts:
-                self._doubts = False
+                # A claim that is still on its way to its commit cannot be found.
+                await self._sleep(random.uniform(0.05, 0.5))
                 await self._patiently(self._give_back_unknown)
+                self._doubts = False
             try:
                 claimed = await self._claim()
                 for replays in self._replays:
@@ -175,7 +179,13 @@ class Worker:
             if (self._clearing and self.holds) or any(other.has_loner for other in self._lanes):
                 break
             if lane.room():
-                claimed += await lane.claim(self.id, idle=self.holds == 0)
+                # What runs alone shares the worker with nobody, nor with what is being handed over.
+                handed = any(idle.reserved for _, idle in self._nearby)
+                self._asking = True
+                try:
+                    claimed += await lane.claim(self.id, idle=self.holds == 0 and not handed)
+                finally:
+                    self._asking = False
         if self._clearing and claimed:
             self._clearing = False
         return claimed
