@@ -140,8 +140,12 @@ class Worker:
             if self._doubts:
                 # A claim that is still on its way to its commit cannot be found.
                 await self._sleep(random.uniform(0.05, 0.5))
-                await self._patiently(self._give_back_unknown)
-                self._doubts = False
+                # Whoever doubts while we look is not heard too early: then we look once more.
+                self._doubts, self._asking = False, True
+                try:
+                    await self._patiently(self._give_back_unknown)
+                finally:
+                    self._asking = False
             try:
                 claimed = await self._claim()
                 for replays in self._replays:
