@@ -71,6 +71,8 @@ def change(
 class World:
     """An empty ledger and a folder, for one test."""
 
+    CONNECTIONS = 20
+
     def __init__(self, url: str, folder: Path) -> None:
         self.url = url
         self.folder = folder
@@ -81,7 +83,7 @@ class World:
         self.db: Database
 
     async def open(self) -> None:
-        self.db = await Database.open(self.url, max_size=20)
+        self.db = await Database.open(self.url, max_size=self.CONNECTIONS)
 
     async def close(self) -> None:
         await self.db.close()
