@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 from tests.aws.emulator import Aws
 
 ACCOUNT = "000000000000"
+HEARD_SECONDS = 30
 
 
 class Mail:
@@ -53,7 +55,8 @@ class Mail:
             | {"VisibilityTimeout": str(hidden_seconds), "RedrivePolicy": json.dumps(redrive)},
         )
         self.topic = self._topic() if topic else None
-        if tells and not fifo:
+        self._tells = tells and not fifo
+        if self._tells:
             self._tell()
 
     def _make(self, name: str, attributes: dict[str, str]) -> str:
@@ -81,11 +84,32 @@ class Mail:
 
     def put(self, key: str, body: bytes = b"") -> dict[str, Any]:
         """Write an object. A standard queue hears of it by itself; a FIFO queue is told."""
-        return self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+        with self._heard(1):
+            return self._put(key, body)
 
     def put_many(self, keys: Sequence[str], threads: int = 4) -> None:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda key: self.put(key, key.encode()), keys))
+        with self._heard(len(keys)), ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda key: self._put(key, key.encode()), keys))
+
+    def _put(self, key: str, body: bytes) -> dict[str, Any]:
+        return self.s3.put_object(Bucket=self.bucket, Key=key, Body=body)
+
+    @contextmanager
+    def _heard(self, more: int) -> Iterator[None]:
+        """S3 tells some time after it has answered: go on when the queue has heard of it.
+
+        An `up --until-idle` that began sooner would find nothing to do, and be right. Nobody may
+        acknowledge messages meanwhile.
+        """
+        if not self._tells:
+            yield
+            return
+        due = self.left() + more
+        yield
+        until = time.monotonic() + HEARD_SECONDS
+        while self.left() < due:
+            assert time.monotonic() < until, f"the queue heard of {self.left()} objects of {due}"
+            time.sleep(0.01)  # the emulator says nothing when it has told
 
     def send(self, body: str | dict[str, Any], **more: Any) -> None:
         """Put a message onto the queue by hand."""
