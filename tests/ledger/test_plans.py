@@ -32,6 +32,7 @@ FILL = f"""
     SELECT 1, id, hashtextextended(uri, 1) FROM headgate.entry WHERE id > {FINISHED};
     INSERT INTO headgate.worker (name, host, pid, alive_until)
     VALUES ('w', 'h', 1, clock_timestamp() + interval '1 hour');
+    SELECT setval('headgate.batch', {FINISHED});
 """
 READ = """
     SELECT relname, seq_tup_read + idx_tup_fetch AS rows
@@ -93,6 +94,15 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
             list(range(1, 101)),
             b"".join(keys),
         )
+        await link.execute("SELECT headgate.claim(1::smallint, 1, 1, 0, false)")
+        sealed = await rows_read(
+            link,
+            "SELECT * FROM headgate.seal_lone(1::smallint, $1, 1, 'finalized', 1::smallint, 1,"
+            " NULL, '', NULL, $2, 1, 'file:///in/101', 2, 101, false, $3, $3, NULL)",
+            FINISHED + 101,
+            keys[0][:16],
+            keys[0],
+        )
         await link.execute("ROLLBACK")
     for name, read in {
         "claim": claimed,
@@ -100,6 +110,7 @@ async def test_hot_statements_do_not_read_what_they_do_not_need(world: World):
         "receive_claimed": lone,
         "leave": left,
         "publish": published,
+        "seal_lone": sealed,
     }.items():
         assert sum(read.values()) < 2_000, f"{name} reads {read}"
     assert claimed["work"] >= 100

@@ -276,23 +276,19 @@ async def test_a_lost_answer_leaves_nothing_stuck(world: World) -> None:
     assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
 
 
-async def test_who_gives_up_after_the_answer_leaves_it_in_good_hands(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_who_gives_up_after_the_answer_leaves_it_in_good_hands(world: World) -> None:
     """It was admitted and claimed when the task that told it was cancelled: it is worked on."""
     p = rows(world)
-    async with working(world.db, world, p):
+    async with working(world.db, world, p) as worker:
+        (lane,) = worker._lanes
         at = await world.register(p)
         telling = asyncio.create_task(inbox.receive(world.db, at, "test", [change("a", "a")]))
-        pool = type(world.db._pool)
-        release = pool.release
 
-        async def give_up(*args: Any) -> None:
-            if asyncio.current_task() is telling:
-                telling.cancel()
-            await release(*args)
+        def take(claim: Claim) -> asyncio.Future[bool]:
+            telling.cancel()
+            return lane.take(claim)
 
-        monkeypatch.setattr(pool, "release", give_up)
+        worker._nearby[0][1].take = take
         with pytest.raises(asyncio.CancelledError):
             await telling
         await until(lambda: is_done(world, 1))

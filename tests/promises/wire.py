@@ -62,7 +62,7 @@ class Wire:
     def _is_it(self, data: bytes, recent: bytes) -> bool:
         assert self.lose is not None
         if self.lose == b"finalize":  # the COMMIT that follows what is last in a finalize
-            return COMMIT in data and b"headgate.seal(" in recent
+            return COMMIT in data and b"headgate.seal" in recent
         return self.lose in recent and data[:1] == b"B"
 
 

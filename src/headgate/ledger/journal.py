@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import orjson
 
 from headgate.model.entry import Status
-from headgate.pg import Link, queries
+from headgate.pg import Link, Record, queries
 
 from .arrays import column
-from .publication import Publishing
+from .publication import Publication, Publishing
 
 Q = queries.load(__file__)
 
@@ -32,6 +32,10 @@ PUBLISH_AND_SEAL = (
     "SELECT raced, s.batch, s.xid FROM headgate.publish($10, $11, $12::bigint[], $13::text[],"
     " $14::int[], $15::bigint[], $16::bool[], $17, $18, $19::text[], $20) AS raced,"
     f" LATERAL {_SEAL} s"
+)
+SEAL_LONE = (
+    "SELECT raced, batch, xid FROM headgate.seal_lone($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,"
+    " $12, $13, $14, $15, $16, $17, $18)"
 )
 
 
@@ -103,8 +107,41 @@ async def seal(
         row = await link.fetchrow(SEAL, *written, pipeline)
     else:
         row = await link.fetchrow(PUBLISH_AND_SEAL, *written, *publishing.columns())
+    return _sealed(link, row, hashes[0])
+
+
+async def seal_lone(
+    link: Link, pipeline: int, deployment: int, line: Line, shown: Publication
+) -> set[int]:
+    """The same for an entry that is settled by itself; its fence is checked here as well."""
+    hashed = line.hash()
+    row = await link.fetchrow(
+        SEAL_LONE,
+        pipeline,
+        line.entry,
+        line.fence,
+        line.outcome,
+        line.attempt,
+        line.worker,
+        line.reason,
+        line.steps,
+        line.doc,
+        hashed,
+        deployment,
+        shown.uri,
+        shown.version,
+        shown.predecessor,
+        shown.removed,
+        shown.content,
+        shown.effect,
+        shown.artifacts,
+    )
+    return _sealed(link, row, hashed)
+
+
+def _sealed(link: Link, row: Record | None, first: bytes) -> set[int]:
     assert row is not None
     # After a crash Postgres may hand out a lost transaction's number again, and our batch number
     # too; only our own line, with its hash, says that it was us who committed.
-    link.xid, link.proof = row["xid"], (SEALED, (row["batch"], hashes[0]))
+    link.xid, link.proof = row["xid"], (SEALED, (row["batch"], first))
     return set(row["raced"])

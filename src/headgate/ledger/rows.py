@@ -62,6 +62,10 @@ class Produced:
     adopts: bool = False  # the predecessor's rows stay, in its own name …
     adopted: int = 0  # … so many of them
 
+    @property
+    def is_one_row(self) -> bool:
+        return len(self.sizes) == 1 and self.sizes[0] == 1
+
 
 class RowsTable:
     """The statements of one declared table."""
@@ -74,30 +78,45 @@ class RowsTable:
         self._locks = f"(1751606891, hashtext('{table.label}'))"
         self._plain = self._upsert(frozenset())
         self._sharing = self._upsert(frozenset(), share=True)
+        self._lone = self._upsert(frozenset(), share=True, lone=True)
 
-    def _upsert(self, added: frozenset[str], *, share: bool = False) -> str:
+    def _upsert(self, added: frozenset[str], *, share: bool = False, lone: bool = False) -> str:
         name, key = _name(self.table), ", ".join(_quote(k) for k in self.table.key)
         columns = [_quote(n) for n in [*(c.name for c in self.table.columns), *sorted(added)]]
-        listed = ", ".join(columns)
+        listed, ours = ", ".join(columns), ", ".join("r." + c for c in columns)
         updates = ", ".join(f"{c} = excluded.{c}" for c in [*columns, *(_quote(c) for c, _ in OWN)])
-        mine = ", ".join("r." + _quote(k) for k in self.table.key)
         # Asked once, before the first row.
-        first = f"(SELECT pg_advisory_xact_lock_shared{self._locks}) IS NOT NULL"
-        # Sorted by key: two committers then lock rows in the same order. Nothing here tells the
-        # planner how many rows there are: where it sees that, it plans each statement anew, which
-        # takes as long as to run it for one row, and the plan is always the same.
+        agreed = f"(SELECT pg_advisory_xact_lock_shared{self._locks}) IS NOT NULL"
         return f"""
             INSERT INTO {name} AS t ({listed}, _headgate_entry, _headgate_at)
-            SELECT DISTINCT ON ({mine}) {", ".join("r." + c for c in columns)}, e.entry, e.at
-            FROM jsonb_populate_recordset(NULL::{name}, $3::jsonb) WITH ORDINALITY AS r,
-                 LATERAL (SELECT
-                    ($1::bigint[])[r.ordinality::int] AS entry,
-                    ($2::timestamptz[])[least(r.ordinality::int, cardinality($2))] AS at) AS e
-            WHERE {first if share else "true"}
-            ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
+            {(self._one if lone else self._several)(ours, agreed if share else "true")}
             ON CONFLICT ({key}) DO UPDATE SET {updates}
             WHERE t._headgate_at IS NULL OR (t._headgate_at, t._headgate_entry)
                 <= (excluded._headgate_at, excluded._headgate_entry)
+        """
+
+    def _several(self, columns: str, agreed: str) -> str:
+        # Sorted by key: two committers then lock rows in the same order. Nothing here tells the
+        # planner how many rows there are: where it sees that, it plans each statement anew, which
+        # takes as long as to run it for one row, and the plan is always the same.
+        mine = ", ".join("r." + _quote(k) for k in self.table.key)
+        return f"""
+            SELECT DISTINCT ON ({mine}) {columns}, e.entry, e.at
+            FROM jsonb_populate_recordset(NULL::{_name(self.table)}, $3::jsonb)
+                 WITH ORDINALITY AS r,
+                 LATERAL (SELECT
+                    ($1::bigint[])[r.ordinality::int] AS entry,
+                    ($2::timestamptz[])[least(r.ordinality::int, cardinality($2))] AS at) AS e
+            WHERE {agreed}
+            ORDER BY {mine}, e.at DESC, e.entry DESC, r.ordinality DESC
+        """
+
+    def _one(self, columns: str, agreed: str) -> str:
+        # The same for one row, which has nothing to be sorted with.
+        return f"""
+            SELECT {columns}, $1::bigint, $2::timestamptz
+            FROM jsonb_populate_record(NULL::{_name(self.table)}, $3::jsonb) AS r
+            WHERE {agreed}
         """
 
     async def prepare(self, db: Database) -> None:
@@ -202,6 +221,10 @@ class RowsTable:
             )
         plain = self._sharing if share else self._plain
         upsert = self._upsert(added, share=share) if added else plain
+        if share and not added and len(produced) == 1 and produced[0].is_one_row:
+            p = produced[0]
+            await link.execute(self._lone, p.entry, p.at, p.chunks[0][1:-1].decode())
+            return
         for p in produced:
             if p.adopts:
                 tag = await link.execute(self._adopt, p.predecessor, p.entry)

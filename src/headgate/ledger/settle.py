@@ -3,9 +3,10 @@
     fence check → rows → free SQL → objects → live work → publications → journal → commit
 
 All of it or none of it. Who lost its lease is found by the fence check and changes nothing: all is
-rolled back, and the others go on without it. Who
-lost a race for a head is given back. An error of the data is somebody's: the batch is halved until
-it stands alone. A deadlock is nobody's: the batch is run again and no attempt is charged.
+rolled back, and the others go on without it. Who lost a race for a head is given back. An error of
+the data is somebody's: the batch is halved until it stands alone. A deadlock is nobody's: the batch
+is run again and no attempt is charged. Of a lone entry the fence is checked with its publication:
+it waits for every statement.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ from . import budget, gate, item, object, publication, quarantine
 from .apply import apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
-from .journal import seal
+from .journal import seal, seal_lone
+from .publication import Publication
 from .rows import Produced, RowsTable
 from .together import Habit
 
@@ -87,6 +89,11 @@ class Settler:
         self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
+
+    @property
+    def asks(self) -> bool:
+        """Do handlers wait for Postgres inside a commit, as far as we have seen?"""
+        return bool(self._applies) and self._habit.asks
 
     async def settle(self, batch: Sequence[Attempt]) -> None:
         """End these attempts: durable when it returns. After `LedgerUnavailable`, call again."""
@@ -164,7 +171,9 @@ class Settler:
         first: list[str] = []
         if self._serial and not failing:
             first.append(f"SELECT pg_advisory_xact_lock(1751606890, {at.pipeline:d})")
-        if live:
+        # An item that is there already must not look like the data's fault: the fence comes first.
+        lone = None if self._applies or self._catalogued else _lone(batch)
+        if live and lone is None:
             claims = sorted([s.claim for s in live], key=_BY_ID)
             ids, fences = [c.id for c in claims], [c.fence for c in claims]
             first.append(gate.leaving(at.pipeline, claims[0].worker, ids, fences))
@@ -181,7 +190,11 @@ class Settler:
             if self._catalogued and ready:
                 await item.publish(link, at.pipeline, ready)
             lines = [s.line(at.deployment, fenced=s.lost) for s in batch]
-            if raced := await seal(link, at.pipeline, lines, publishing):
+            if lone is not None:
+                raced = await seal_lone(link, at.pipeline, at.deployment, lines[0], lone)
+            else:
+                raced = await seal(link, at.pipeline, lines, publishing)
+            if raced:
                 raise _Raced(raced)
             if again := [s.claim.id for s in ready if s.claim.replays is not None]:
                 await publication.stand(link, again)
@@ -348,6 +361,17 @@ def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
         )
         for s in ready
     ]
+
+
+def _lone(batch: list[Attempt]) -> Publication | None:
+    """What is published, where that is all there is to settle.
+
+    Not in a partition with a limit: its count is locked before any row is, by everybody.
+    """
+    (first, *others) = batch
+    if others or first.lost or first.claim.part is not None:
+        return None
+    return first.publication if isinstance(first.verdict, Finalized) else None
 
 
 def _lose(batch: list[Attempt], error: Exception) -> bool:
