@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import count
 from typing import TypedDict
 
 import pytest
-from tests.world import World, change
+from tests.world import World, change, until
 
 import headgate as hg
 from headgate.model.signal import BATCH, Signal, listen
@@ -59,13 +62,35 @@ async def test_a_worker_that_stops_gives_back_what_it_claimed_ahead(
     deaf = listen(hear)
     assert await worker.run()
     deaf()
-    assert BATCH_MAX < most <= 3 * BATCH_MAX, "it was ahead, and not further than it may be"
+    assert BATCH_MAX < most <= 4 * BATCH_MAX, "it was ahead, and not further than it may be"
     left = await world.rows("SELECT worker, attempts FROM headgate.work")
     assert 0 < len(left) < CHANGES
     assert set(left) == {(None, 0)}
     await world.work(p, workers=1)
     assert await world.count("reading") == CHANGES
     assert await world.count("headgate.publication") == CHANGES
+
+
+async def test_a_batch_that_waits_for_a_stranger_does_not_hold_up_the_next(world: World) -> None:
+    """Somebody holds a row that the first batch writes. Others are settled beside it."""
+    p = counted(world)
+    worker = await started(world, p)
+    async with world.db.connection() as stranger:
+        await stranger.execute("BEGIN")
+        await stranger.execute("INSERT INTO reading VALUES ('0000', 0, now())")
+        working = asyncio.create_task(worker.run())
+
+        async def most_are_done() -> bool:
+            return await world.count("headgate.publication") >= CHANGES - 4 * BATCH_MAX
+
+        await until(most_are_done)
+        assert not await world.val("SELECT EXISTS (SELECT FROM reading WHERE name = '0000')")
+        await stranger.execute("ROLLBACK")
+    await world.idle()
+    worker.stop()
+    assert await working
+    assert await world.count("reading") == CHANGES
+    assert await world.val("SELECT max(attempt) FROM headgate.journal") == 1
 
 
 async def test_a_worker_whose_handling_breaks_does_not_go_on(
@@ -88,3 +113,49 @@ async def test_a_worker_whose_handling_breaks_does_not_go_on(
     monkeypatch.undo()
     await world.run(p)
     assert await world.count("reading") == CHANGES
+
+
+def busy(seconds: float) -> None:
+    until = time.thread_time() + seconds
+    while time.thread_time() < until:
+        pass
+
+
+async def where(world: World, seconds: Mapping[int, float]) -> list[bool]:
+    """For each call of the handler, busy for so long: was it on the loop's own thread?"""
+    p, here, call = world.pipeline(), list[bool](), count()
+    loop_thread = threading.get_ident()
+
+    @p.rows("reading", key="name", schema=Reading)
+    def rows(obj: hg.Object) -> Iterator[Reading]:
+        busy(seconds.get(next(call), 0.0))
+        here.append(threading.get_ident() == loop_thread)
+        yield {"name": obj.text()}
+
+    worker = await started(world, p)
+
+    def hear(signal: Signal, value: float, labels: Mapping[str, str]) -> None:
+        if signal is BATCH and len(here) == CHANGES:
+            worker.stop()
+
+    deaf = listen(hear)
+    assert await asyncio.wait_for(worker.run(), 60)
+    deaf()
+    assert len(here) == CHANGES
+    return here
+
+
+async def test_one_pause_does_not_make_a_quick_handler_a_slow_one(world: World) -> None:
+    """The garbage collector stops anybody once. Only who is slow again is moved to threads."""
+    here = await where(world, {300: 0.05})
+    assert all(here[300:])
+
+
+async def test_a_handler_that_goes_on_being_slow_is_moved_to_threads(world: World) -> None:
+    """The loop is held up by two slices of it at most; then the worker can do other things."""
+    slow = 450
+    here = await where(world, dict.fromkeys(range(slow, CHANGES), 0.002))
+    assert here[slow - 1], "quick handlers are called on the loop's own thread"
+    moved = here.index(False, slow)
+    assert moved < slow + lane.QUICK_SLICE + lane.TRY_SLICE
+    assert not any(here[moved : moved + 20])

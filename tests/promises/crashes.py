@@ -101,7 +101,9 @@ def _die(up: Up) -> None:
 def _is_whole(place: Place, good: list[str]) -> None:
     """Every file has its one effect, the poison its reason; what the dead left behind goes."""
     place.is_exact(good)
-    assert place.query("SELECT class, attempts FROM headgate.quarantine") == [("schema", 1)]
+    ((aside, attempts),) = place.query("SELECT class, attempts FROM headgate.quarantine")
+    assert aside == "schema"
+    assert attempts <= 2, "it may have been at work when the worker died"
     rung = Counter(place.noted("rung"))
     assert len(rung) == ("call-1" in good), "a repeated call has the key of the first"
     place.sweep()

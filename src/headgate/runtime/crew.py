@@ -22,10 +22,18 @@ Prepare = Callable[[Attempt], None]
 
 
 class Crew:
-    """Runs attempts in threads. `ready` is set when something can be taken."""
+    """Runs attempts in threads. `ready` is set, and then `told` is called, when there is more."""
 
-    def __init__(self, size: int, marker: Marker, first_slot: int, prepare: Prepare) -> None:
+    def __init__(
+        self,
+        size: int,
+        marker: Marker,
+        first_slot: int,
+        prepare: Prepare,
+        told: Callable[[], None] = lambda: None,
+    ) -> None:
         self.ready = asyncio.Event()
+        self._noticed = told
         self.seconds_per_entry = 0.0
         self.metered = False  # what each handler takes of the processor is asked for
         self._loop = asyncio.get_running_loop()
@@ -51,6 +59,11 @@ class Crew:
     def submit(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
             self._todo.put(attempt)
+
+    @property
+    def waiting(self) -> int:
+        """So many results lie on the pile."""
+        return len(self._done)
 
     def take(self, most: int) -> list[Attempt]:
         """What is ready, oldest first."""
@@ -101,3 +114,4 @@ class Crew:
     def _tell(self) -> None:
         self._told = False
         self.ready.set()
+        self._noticed()

@@ -35,9 +35,8 @@ HELD_SECONDS = 0.5
 # Handing an entry to a thread and back costs as much as a handler this quick.
 QUICK_SECONDS = 0.0002
 QUICK_SLICE = 100
-# Where settling an entry takes so long, it waits for Postgres one by one: then only so much is
-# handled at a time as fits into such a wait.
-ONE_BY_ONE_SECONDS = 0.00006
+# Where handlers wait for Postgres inside a commit, only so much is handled at a time as fits into
+# such a wait.
 ONE_BY_ONE_SLICE = 2
 # The first entry of a slice finds everything cold: it may take as long as so many more of them.
 COLD = 4
@@ -47,6 +46,9 @@ TRY_SECONDS = 0.01
 TRY_SLICE = 8
 TRY_EVERY_SECONDS = 2.0
 RESCAN_SECONDS = 2.0
+# While Postgres ends one batch of rows, it begins the next. What free SQL does in the order of its
+# entries has one committer; what is independent has several, as long as each has something to do.
+COMMITTERS = 2
 INDEPENDENT_COMMITTERS = 4
 LOGGED_PER_BATCH = 5
 FIRST_PAUSE_SECONDS = 0.05
@@ -112,7 +114,7 @@ class Lane:
         self._is_async = path.declared.is_async
         self._may_be_quick = True
         self._try_at = 0.0
-        self._settle_pace = 0.0  # seconds per entry, of the last batch that was large
+        self._was_slow = False  # the last slice that was handled here
         self._marker = marker
         self._first_slot = first_slot
         self._slots = asyncio.Semaphore(tuning.concurrency)
@@ -126,13 +128,21 @@ class Lane:
         self._awaited: dict[int, asyncio.Future[bool]] = {}  # by entry: who waits for its end
         self._closing = False
         self.crew = Crew(
-            0 if self._is_async else tuning.concurrency, marker, first_slot, path.prepare
+            0 if self._is_async else tuning.concurrency,
+            marker,
+            first_slot,
+            path.prepare,
+            self._look_at_pile,
         )
         self.crew.metered = meter is not None
-        several = bool(path.declared.applies) and path.declared.independent
+        self._settling = 0  # batches
+        self._more = asyncio.Event()  # a batch is full, or one has ended
+        applies = bool(path.declared.applies)
+        self._shares = applies and path.declared.independent  # its committers share one batch
+        self._at_once = 1 if applies else COMMITTERS  # batches that may be settled
         self._committers = [
             asyncio.create_task(self._commit(_InCommit(marker, self._here + 1 + n * CHUNK)))
-            for n in range(INDEPENDENT_COMMITTERS if several else 1)
+            for n in range(INDEPENDENT_COMMITTERS if self._shares else self._at_once)
         ]
 
     @property
@@ -148,7 +158,8 @@ class Lane:
     def room(self) -> int:
         """How many more entries it makes sense to hold."""
         pace = self.crew.seconds_per_entry
-        most = 3 * self._tuning.batch_max  # one batch is claimed, one handled, one settled
+        # One batch is claimed, one handled, the others are settled.
+        most = (2 + self._at_once) * self._tuning.batch_max
         width = self._tuning.concurrency
         wanted = most if 0 < pace < 1e-4 else int(HELD_SECONDS * width / pace) if pace else width
         return max(0, min(most, max(width, wanted)) - self.in_flight)
@@ -233,13 +244,16 @@ class Lane:
             busy = (time.thread_time() - busy) / len(part)
             self._hand_over(done)
             self.crew.learn(pace, weight=0.5)
-            one_by_one = self._settle_pace > ONE_BY_ONE_SECONDS
-            size = ONE_BY_ONE_SLICE if one_by_one else QUICK_SLICE
+            size = ONE_BY_ONE_SLICE if self.path.settler.asks else QUICK_SLICE
             # A handler that waits is better off in a thread. One that was only made to wait, for a
             # processor that others use, is not.
             waiting = pace > 3 * busy + QUICK_SECONDS and _waits() - waits > len(part) / 10
             slow = busy * len(part) > QUICK_SECONDS * (len(part) + COLD)
-            if slow or waiting:
+            was_slow, self._was_slow = self._was_slow, slow or waiting
+            if self._was_slow and not was_slow:
+                # Once may be the garbage collector, or a cold start: a few more, and we know.
+                size = min(size, TRY_SLICE)
+            elif self._was_slow:
                 self._try_at = asyncio.get_running_loop().time() + TRY_EVERY_SECONDS
                 self._submit(self._near)
                 self._near.clear()
@@ -315,13 +329,25 @@ class Lane:
         if attempts:
             self._prepared += attempts
             self.crew.ready.set()
+            self._look_at_pile()
+
+    def _look_at_pile(self) -> None:
+        if self._ready >= self._tuning.batch_max:
+            self._more.set()
 
     async def _commit(self, at_work: _InCommit) -> None:
         """Gather what is ready and settle it. A lone entry does not wait for company."""
-        most = max(1, self._tuning.batch_max // len(self._committers))  # so that all have some
+        most = self._tuning.batch_max
+        if self._shares:
+            most = max(1, most // len(self._committers))  # so that all have some
         doing.enter(doing.Doing())
         while True:
             await self.crew.ready.wait()
+            if self._settling and not self._shares and self._ready < most:
+                # Company is on its way: small batches beside another one are only more of them.
+                self._more.clear()
+                await self._more.wait()
+                continue
             batch = self.crew.take(most)
             while self._prepared and len(batch) < most:
                 batch.append(self._prepared.popleft())
@@ -331,11 +357,19 @@ class Lane:
             if batch:
                 for attempt in batch:
                     attempt.run.at_work = at_work
+                self._settling += 1
                 await self._settle(batch)
+                self._settling -= 1
+                self._more.set()
                 self.holding.difference_update(a.claim.id for a in batch)
                 if self._awaited:
                     self._tell(batch)
                 self._settled()
+
+    @property
+    def _ready(self) -> int:
+        """So many attempts wait for a committer."""
+        return len(self._prepared) + self.crew.waiting
 
     def _tell(self, batch: Iterable[Attempt]) -> None:
         for attempt in batch:
@@ -361,8 +395,6 @@ class Lane:
                     log.warning("the ledger is away, waiting for it", why=str(error))
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 5.0)
-        if len(batch) >= QUICK_SLICE:
-            self._settle_pace = (loop.time() - began) / len(batch) / len(self._committers)
         self.path.finish(batch)
         emit(STAGE_SECONDS, self.crew.seconds_per_entry, stage="handle")
         emit(STAGE_SECONDS, loop.time() - began, stage="settle")
@@ -372,7 +404,7 @@ class Lane:
 
     def _log(self, attempts: Sequence[Attempt]) -> None:
         """Say what went wrong, a few lines per batch at most: the ledger has all of it."""
-        wrong = [s for s in attempts if isinstance(s.verdict, (Retry, Quarantine))]
+        wrong = [s for s in attempts if isinstance(s.verdict, (Retry, Quarantine)) and not s.lost]
         for s in wrong[:LOGGED_PER_BATCH]:
             assert isinstance(s.verdict, (Retry, Quarantine))
             log.warning(
