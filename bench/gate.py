@@ -83,6 +83,7 @@ async def _receive(
         at = await station.register(db, declare(kind, folder))
         warm, told = _messages(warm_up()), _messages(deliveries)
         places = asyncio.Semaphore(in_flight)
+        set_as_up_does()
         together.begin()
         with showing(line):
             await _tell(db, at, warm, places)

@@ -61,6 +61,9 @@ class Child:
         telling = asyncio.create_task(self._tell_signals())
         try:
             pipelines = [p for target in self.job.targets for p in load(target)]
+            # What lives for one batch need not be looked at by the cycle collector again and again.
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 100)
             return await self.do(pipelines)
         except UsageError as error:
             self._say(
@@ -150,9 +153,6 @@ class Child:
     async def _work(self, pipelines: list[Pipeline]) -> bool:
         job = self.job
         marker = Marker(job.marker, job.slots)
-        # What lives for one batch need not be looked at by the cycle collector again and again.
-        gc.freeze()
-        gc.set_threshold(20_000, 20, 100)
         # A handler's thread gives way to the loop this often; the default makes every commit wait.
         sys.setswitchinterval(0.001)
         async with connected(job.ledger) as db:
