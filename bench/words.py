@@ -35,8 +35,12 @@ FIGURES = {
     "live_p95": ("live changes, 95 % are quicker than", "backfill"),
     "backfill_live_p95": ("the same beside a replay of everything", "backfill"),
     "backfill_live_p95_multiple": ("the same, as a multiple", "backfill"),
-    "catalog_publishing": (
-        "publishing files of 8 KiB while a catalog is written, as a share",
+    "catalog_written": (
+        "files of 8 KiB until the last file of their catalog is durable, as a share",
+        "catalog",
+    ),
+    "catalog_bare": (
+        "the files of a catalog written by a bare loop, for each object",
         "catalog",
     ),
     "catalog_rebuild": ("a catalog of 100,000 items made anew, for each", "catalog_rebuild"),
