@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Awaitable, Callable
 
 from tests.world import World
 
 from headgate.ledger import flow, projection, slo
+from headgate.ledger import object as objects
 from headgate.ledger.changes import Cursor, changes
 from headgate.ledger.entries import entries
 from headgate.ledger.published import publications
@@ -247,3 +249,20 @@ async def test_figures_do_not_read_the_past_nor_the_queue(world: World):
         await link.execute("ROLLBACK")
     for name, rows in read.items():
         assert sum(rows.values()) < 2_000, f"{name} reads {rows}"
+
+
+async def test_bytes_that_are_kept_are_looked_up(world: World):
+    """However many objects a store has, a commit that refers to a few of them reads those."""
+    async with world.db.connection() as link:
+        await link.execute("BEGIN; INSERT INTO headgate.store (uri) VALUES ('file:///lake')")
+        store = await link.fetchval("SELECT min(id) FROM headgate.store")
+        digests = [hashlib.sha256(b"%d" % n).digest() for n in range(100)]
+        await link.execute(
+            "INSERT INTO headgate.object (store, digest, generation, state, size, touched_at)"
+            " SELECT $1, sha256(n::text::bytea), 1, 'staged', 1, now()"
+            f" FROM generate_series(0, {WAITING}) AS n",
+            store,
+        )
+        kept = await rows_read(link, objects.Q.keep, store, sorted(digests), [1] * 100)
+        await link.execute("ROLLBACK")
+    assert kept["object"] < 1_000, f"keep reads {kept}"

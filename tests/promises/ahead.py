@@ -14,6 +14,7 @@ import pytest
 from tests.world import World, change, until
 
 import headgate as hg
+from headgate.ledger import object as objects
 from headgate.model.signal import BATCH, Signal, listen
 from headgate.runtime import lane, station
 from headgate.runtime.work import Worker
@@ -113,6 +114,46 @@ async def test_a_worker_whose_handling_breaks_does_not_go_on(
     monkeypatch.undo()
     await world.run(p)
     assert await world.count("reading") == CHANGES
+
+
+@pytest.mark.parametrize("of_each", [1, 23])
+async def test_batches_that_point_to_the_same_bytes_are_not_in_each_others_way(
+    world: World, of_each: int
+) -> None:
+    """Many objects come with the same licence: none of them is handled twice for that."""
+    p, called = world.pipeline(), count()
+
+    @p.transform
+    def kind(obj: hg.Object) -> dict[str, bytes]:
+        next(called)
+        n = int(obj.text())
+        return {"licence": b"%d" % (n * 7919 % of_each), "station": b"s%d" % (n * 104729 % of_each)}
+
+    await world.receive(p, *(change(f"{n:04d}", f"{n}") for n in range(CHANGES)))
+    await asyncio.wait_for(world.run(p, batch_max=30), 60)
+    assert next(called) == CHANGES
+    assert await world.outcomes() == {"finalized": CHANGES}
+
+
+async def test_a_deadlock_over_bytes_ends_no_worker(world: World) -> None:
+    """Somebody locks objects in another order: Postgres ends one of the two, and it asks again."""
+    mine, other = sorted([bytes([1]) * 32, bytes([2]) * 32])
+    await world.path(world.pipeline())
+    store = await world.val("SELECT min(id) FROM headgate.store")
+    await objects.touch(world.db, store, {mine: 1, other: 1})
+    lock = "SELECT FROM headgate.object WHERE digest = $1 FOR UPDATE"
+    async with world.db.connection() as stranger:
+        await stranger.execute("BEGIN; SET LOCAL deadlock_timeout = '1min'")
+        await stranger.execute(lock, other)
+        touching = asyncio.create_task(objects.touch(world.db, store, {mine: 1, other: 1}))
+
+        async def it_waits() -> bool:
+            return await world.val("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+
+        await until(it_waits)
+        await stranger.execute(lock, mine)  # a circle: the other one finds out first
+        await stranger.execute("ROLLBACK")
+    assert (await touching).keys() == {mine, other}
 
 
 def busy(seconds: float) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.world import World, change, until
 
 import headgate as hg
+from headgate.ledger import worker as workers
 from headgate.model.verdict import Release
 
 SAID = """
@@ -67,6 +68,20 @@ async def test_one_alone_is_written_as_many_are(world: World) -> None:
     assert [note for _, note, _ in together[1]] == [f"{word} again" for word in WORDS.values()]
     assert await _left(world, "lone", 1) == together
     await world.audit()
+
+
+async def test_who_was_buried_leaves_nothing_before_anybody_took_over(world: World) -> None:
+    """The fence is still the same then; but the entry is nobody's, and may be anybody's soon."""
+    p = readings(world)
+    path, worker = await world.path(p), await world.worker()
+    await world.receive(p, change("a", "text"))
+    claims = await world.claim(path, worker)
+    await workers.bury(world.db, worker, "stopped", running=(), innocent=True)
+    (lost,) = await world.finish(path, claims)
+    assert lost.lost
+    assert await world.count("reading_p") == 0
+    await world.run(p)
+    assert await world.count("reading_p") == 1
 
 
 @pytest.mark.parametrize("alone", [True, False])

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headgate.model.crash import reached
 from headgate.model.entry import Point
-from headgate.pg import Database, Link, queries
+from headgate.pg import Database, Link, driver, queries
 
 from .transaction import Deferred
 
@@ -39,7 +39,13 @@ async def touch(
     """Announce the use of objects: their generations, and which are certainly in the store."""
     if not sizes:
         return {}
-    rows = await db.fetch(TOUCH, store, list(sizes), list(sizes.values()))
+    while True:
+        try:
+            rows = await db.fetch(TOUCH, store, list(sizes), list(sizes.values()))
+            break
+        except driver.Deadlock:
+            # Nobody's fault, and Postgres made us wait already: whoever was in the way goes on.
+            continue
     reached(Point.TOUCHED)
     return {r["digest"]: (r["generation"], r["present"]) for r in rows}
 

@@ -38,17 +38,18 @@ SELECT id FROM made UNION ALL SELECT s.id FROM headgate.store s WHERE s.uri = $1
 
 -- name: keep
 -- The finalize transaction refers to these objects: they stay. Fewer rows than asked for means that
--- one was condemned since it was staged. State and generation are asked again of the row itself: after
--- waiting for a collector's lock it may be another than the one that was found.
+-- one was condemned since it was staged: its state and generation are asked of the row as it is once
+-- it is locked. Several commits may refer to the same bytes, and others announce them meanwhile: all
+-- lock them in the order of their digests, and nobody asks for a row by its place, where it no longer
+-- is when whoever came first has written it.
 UPDATE headgate.object o SET state = 'kept'
-WHERE o.ctid = ANY (ARRAY(
-    SELECT x.ctid FROM unnest($2::bytea[], $3::bigint[]) AS t(digest, generation)
+WHERE o.store = $1 AND o.digest = ANY (ARRAY(
+    SELECT x.digest FROM unnest($2::bytea[], $3::bigint[]) AS t(digest, generation)
     CROSS JOIN LATERAL (
-        SELECT y.ctid FROM headgate.object y
+        SELECT y.digest FROM headgate.object y
         WHERE y.store = $1 AND y.digest = t.digest AND y.generation = t.generation
           AND y.state <> 'condemned'
-        OFFSET 0) AS x))
-  AND o.state <> 'condemned' AND o.generation = ANY ($3::bigint[])
+        OFFSET 0 FOR UPDATE) AS x))
 RETURNING o.digest
 
 -- name: available
