@@ -83,7 +83,7 @@ pictures: $(READY) ## Record the pictures of docs/images anew: the commands run 
 	$(BIN)/python scripts/record $(ARGS)
 
 .PHONY: bench
-bench: $(READY) $(BENCH_READY) ## Measure: the bare loop, Headgate, others; into bench/latest.json (some 15 minutes)
+bench: $(READY) $(BENCH_READY) $(AWS_READY) ## Measure: the bare loop, Headgate, others; into bench/latest.json (some 15 minutes)
 	$(BIN)/python -m bench $(ARGS)
 
 .PHONY: bench-quick

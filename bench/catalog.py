@@ -20,8 +20,8 @@ from statistics import median
 from time import perf_counter
 
 import headgate as hg
-from headgate.catalog.static import FOLDERS
 from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
+from headgate.model.layout import PLAIN
 from headgate.pg import Database, migrate
 from headgate.runtime import loop, station
 from headgate.runtime.rebuild import rebuild
@@ -128,7 +128,7 @@ def _write_bare(lake: Path, folder: Path) -> float:
     """Write the files of a catalog once more, and have them on the disk: no more than that."""
     files = [
         (folder / path.relative_to(lake), path.read_bytes())
-        for top in FOLDERS
+        for top in PLAIN.folders
         for path in (lake / top).rglob("*")
         if path.is_file()
     ]

@@ -15,10 +15,10 @@ from tests.promises.processes import Place
 from tests.world import World, change, until
 
 import headgate as hg
-from headgate.catalog import static
 from headgate.errors import Unavailable
 from headgate.ledger import projection, revert
 from headgate.model.entry import Point
+from headgate.model.layout import PLAIN
 from headgate.model.signal import LAG, listen
 from headgate.pg import Database
 from headgate.runtime import project
@@ -31,12 +31,12 @@ PROJECTED = [f"{Point.PROJECTED}#{n}" for n in (1, 2, 3)]
 
 def files(lake: Path) -> dict[str, bytes]:
     """Every file of the catalog, by name."""
-    found = [f for folder in static.FOLDERS for f in (lake / folder).rglob("*") if f.is_file()]
+    found = [f for folder in PLAIN.folders for f in (lake / folder).rglob("*") if f.is_file()]
     return {str(f.relative_to(lake)): f.read_bytes() for f in found}
 
 
 def wipe(lake: Path) -> None:
-    for folder in static.FOLDERS:
+    for folder in PLAIN.folders:
         shutil.rmtree(lake / folder, ignore_errors=True)
 
 

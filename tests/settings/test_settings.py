@@ -101,6 +101,7 @@ def test_every_setting_can_be_said_in_every_way(tmp_path: Path) -> None:
         "cache_folder": "/srv/copies",
         "cache_bytes": "1048576",
         "grace_seconds": "90000",
+        "layout": "kfm",
     }
     values = {name: values.get(name, "60") for name in DECLARED} | {
         "schema": "s",

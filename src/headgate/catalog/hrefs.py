@@ -12,6 +12,9 @@ The layout in a store, which is also a static catalog that can be browsed:
     runs/<run>/…
     staging/sha256/<2>/<digest>
 
+That is the plain layout. Files are named by it; in which folders they lie is said by
+`model/layout.py`.
+
 Builders ask a `Hrefs` for links. `StaticHrefs` gives relative ones, so that a store can be copied
 or served from anywhere; a server gives its own.
 """
@@ -25,6 +28,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from headgate.model.facts import File
+from headgate.model.layout import PLAIN, Layout
 
 from .render import quoted
 
@@ -69,11 +73,12 @@ class Hrefs(Protocol):
 class StaticHrefs:
     """Relative links between the files of one store."""
 
+    layout: Layout = PLAIN
     at: str = ROOT
     absolute: bool = False
 
     def seen_from(self, document: str) -> StaticHrefs:
-        return StaticHrefs(document)
+        return StaticHrefs(self.layout, self.layout.place(document))
 
     def root(self) -> str:
         return self._to(ROOT)
@@ -100,7 +105,7 @@ class StaticHrefs:
         return self._to(run_name(run, name))
 
     def _to(self, name: str) -> str:
-        here, there = self.at, quoted(name)
+        here, there = self.at, quoted(self.layout.place(name))
         shared = 0
         while (end := there.find("/", shared) + 1) and here.startswith(there[shared:end], shared):
             shared = end

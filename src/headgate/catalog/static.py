@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from headgate.model.dataset import Dataset
 from headgate.model.facts import Facts
+from headgate.model.layout import Layout
 
 from . import dcat, hrefs, prov, run, stac
 from .hrefs import StaticHrefs
@@ -14,10 +15,7 @@ from .stac import Extent
 
 Files = dict[str, bytes]
 
-LINKS = StaticHrefs()
 PROVENANCE = "provenance.prov.jsonld"
-# Every folder of a store that holds these files and nothing else.
-FOLDERS = ("stac", "catalog/dcat", "prov", "runs")
 
 
 def run_files(facts: Facts) -> Files:
@@ -35,10 +33,10 @@ def prov_file(facts: Facts) -> Files:
 
 def item_files(parts: Sequence[Facts]) -> Files:
     """An item as readers see it now, from the publications that form it."""
-    item = stac.shown_item(parts[0])
+    item, links = stac.shown_item(parts[0]), StaticHrefs(parts[0].layout)
     return {
-        hrefs.item_name(item.collection, item.id): dump(stac.item(parts, LINKS)),
-        hrefs.dataset_name(item.collection, item.id): dump(dcat.dataset(parts, LINKS)),
+        hrefs.item_name(item.collection, item.id): dump(stac.item(parts, links)),
+        hrefs.dataset_name(item.collection, item.id): dump(dcat.dataset(parts, links)),
     }
 
 
@@ -51,21 +49,24 @@ def version_file(facts: Facts, successor: int | None) -> Files:
     """A version that readers saw once; `successor` is the next one, if it is old too."""
     item, version = stac.shown_item(facts), stac.shown_version(facts)
     name = hrefs.version_name(item.collection, item.id, version.number)
-    return {name: dump(stac.old_version(facts, LINKS, successor=successor))}
+    links = StaticHrefs(facts.layout)
+    return {name: dump(stac.old_version(facts, links, successor=successor))}
 
 
-def shard_file(collection: str, shard: str, items: Iterable[str]) -> Files:
+def shard_file(layout: Layout, collection: str, shard: str, items: Iterable[str]) -> Files:
     """The list of the items in one folder."""
-    made = stac.shard(collection, shard, items, LINKS)
+    made = stac.shard(collection, shard, items, StaticHrefs(layout))
     return {hrefs.shard_name(collection, shard): dump(made)}
 
 
-def collection_files(dataset: Dataset, extent: Extent, shards: Iterable[str]) -> Files:
+def collection_files(
+    layout: Layout, dataset: Dataset, extent: Extent, shards: Iterable[str]
+) -> Files:
     """What is told about a collection."""
-    name = dataset.name
+    name, links = dataset.name, StaticHrefs(layout)
     return {
-        hrefs.collection_name(name): dump(stac.collection(dataset, extent, LINKS, shards=shards)),
-        hrefs.series_name(name): dump(dcat.series(dataset, extent, LINKS)),
+        hrefs.collection_name(name): dump(stac.collection(dataset, extent, links, shards=shards)),
+        hrefs.series_name(name): dump(dcat.series(dataset, extent, links)),
     }
 
 
@@ -74,6 +75,6 @@ def collection_names(name: str) -> list[str]:
     return [hrefs.collection_name(name), hrefs.series_name(name)]
 
 
-def root_file(datasets: Iterable[Dataset]) -> Files:
+def root_file(layout: Layout, datasets: Iterable[Dataset]) -> Files:
     """The list of all collections."""
-    return {hrefs.ROOT: dump(stac.root(datasets, LINKS))}
+    return {hrefs.ROOT: dump(stac.root(datasets, StaticHrefs(layout)))}

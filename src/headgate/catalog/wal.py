@@ -51,7 +51,7 @@ def wal(facts: Facts) -> Wal:
     """The record of one run."""
     envelope = facts.shown
     status, status_v0 = _statuses(facts)
-    delta = within(facts.store, run_name(facts.run, "delta_manifest.json"))
+    delta = _beside(facts, "delta_manifest.json")
     return {
         "schema": SCHEMA,
         "wal_id": wal_id(facts),
@@ -66,7 +66,7 @@ def wal(facts: Facts) -> Wal:
         "version_hint": envelope.get("version_hint"),
         "checksum_sha256": None if facts.content is None else f"sha256:{facts.content}",
         "delta_manifest_ref": None if facts.version is None else delta,
-        "prov_ref": within(facts.store, run_name(facts.run, "provenance.prov.jsonld")),
+        "prov_ref": _beside(facts, "provenance.prov.jsonld"),
         "pipeline": facts.pipeline,
         "entry": facts.entry,
         "run": facts.run,
@@ -74,6 +74,10 @@ def wal(facts: Facts) -> Wal:
         "journal": facts.pointer,
         "steps": [{"step": step, "milliseconds": ms} for step, ms in facts.steps],
     }
+
+
+def _beside(facts: Facts, name: str) -> str:
+    return within(facts.store, facts.layout.place(run_name(facts.run, name)))
 
 
 def wal_id(facts: Facts) -> str:

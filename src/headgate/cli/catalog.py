@@ -49,6 +49,7 @@ def show_(asked: Asked, *, as_json: bool) -> None:
             show.facts(
                 [
                     ("position", store["position"]),
+                    ("layout", store["layout"]),
                     ("files", late if store["lines"] else "as the ledger is"),
                     ("last written", show.moment(store["moved_at"]) or "never"),
                 ]
@@ -109,6 +110,7 @@ async def _standing(db: Database) -> list[dict[str, Any]]:
             {
                 "store": place.uri,
                 "position": place.position,
+                "layout": place.layout.text,
                 "moved_at": place.moved_at,
                 "lines": behind.lines,
                 "seconds": behind.seconds,

@@ -21,6 +21,7 @@ import orjson
 from headgate.errors import UsageError
 from headgate.model.dataset import Access
 from headgate.model.facts import run_name
+from headgate.model.layout import Layout, of_folders
 from headgate.pg import Database, Link, Record, queries
 
 Q = queries.load(__file__)
@@ -111,6 +112,7 @@ class Change:
     error: str | None
     journal: str
     store: str
+    layout: Layout
 
     @property
     def change_event_id(self) -> str:
@@ -139,7 +141,7 @@ class Change:
         return self._beside(f"runs/{self.run}/openlineage.ndjson") if self.has_records else None
 
     def _beside(self, name: str) -> str:
-        return f"{self.store.rstrip('/')}/{name}"
+        return f"{self.store.rstrip('/')}/{self.layout.place(name)}"
 
     def document(self) -> dict[str, Any]:
         """For programs: every field by its name."""
@@ -285,13 +287,16 @@ async def _read(db: Database | Link, rows: Sequence[Record]) -> list[Change]:
             labels.now[r["pipeline"]] = r["name"], r["access"]
         else:
             labels.then[r["id"]] = r["name"], r["access"]
+    layout = of_folders(*await db.fetchval("SELECT layout FROM headgate.identity"))
     return [
-        _change(r, d, labels.of(r["pipeline_id"], deployment))
+        _change(r, d, labels.of(r["pipeline_id"], deployment), layout)
         for r, d, deployment in zip(rows, docs, by, strict=True)
     ]
 
 
-def _change(r: Record, doc: dict[str, Any], label: tuple[str | None, Access | None]) -> Change:
+def _change(
+    r: Record, doc: dict[str, Any], label: tuple[str | None, Access | None], layout: Layout
+) -> Change:
     said: dict[str, Any] = orjson.loads(r["envelope"])
     content: str | None = r["content"].hex() if r["content"] is not None else doc.get("content")
     strong = said.get("strength") == "immutable"
@@ -326,4 +331,5 @@ def _change(r: Record, doc: dict[str, Any], label: tuple[str | None, Access | No
         error=doc.get("error"),
         journal=f"{r['batch']}/{r['n']}",
         store=r["store"],
+        layout=layout,
     )

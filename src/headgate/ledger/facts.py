@@ -12,6 +12,7 @@ import orjson
 from headgate.model.energy import Used
 from headgate.model.envelope import Envelope
 from headgate.model.facts import Check, Declared, Facts, File, Item, Version, media_type, run_name
+from headgate.model.layout import Layout, of_folders
 from headgate.pg import Database, Link, Record, queries
 
 Q = queries.load(__file__)
@@ -38,11 +39,13 @@ async def heads(db: Database, pipeline: int, after: int, limit: int) -> list[Fac
 
 
 async def _read(db: Database | Link, sql: str, *args: Any) -> list[Facts]:
-    ledger = str(await db.fetchval("SELECT id FROM headgate.identity"))
-    return [_facts(ledger, row) for row in await db.fetch(sql, *args)]
+    identity = await db.fetchrow("SELECT id, layout FROM headgate.identity")
+    assert identity is not None
+    ledger, layout = str(identity["id"]), of_folders(*identity["layout"])
+    return [_facts(ledger, layout, row) for row in await db.fetch(sql, *args)]
 
 
-def _facts(ledger: str, r: Record) -> Facts:
+def _facts(ledger: str, layout: Layout, r: Record) -> Facts:
     doc: dict[str, Any] = orjson.loads(r["doc"]) if r["doc"] else {}
     envelope = Envelope.restore(
         r["envelope"],
@@ -91,6 +94,7 @@ def _facts(ledger: str, r: Record) -> Facts:
         actor=r["actor"],
         late=r["late"],
         energy=Used.restore(doc["energy"]) if "energy" in doc else None,
+        layout=layout,
     )
 
 

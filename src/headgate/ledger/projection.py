@@ -17,6 +17,7 @@ from itertools import pairwise
 import orjson
 
 from headgate.model.dataset import Dataset
+from headgate.model.layout import Layout, of_folders
 from headgate.pg import Database, Link, queries
 
 Q = queries.load(__file__)
@@ -34,6 +35,7 @@ class Place:
     position: int
     moved_at: datetime | None
     pipelines: tuple[int, ...]
+    layout: Layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +60,36 @@ async def stores(db: Database | Link, pipelines: Iterable[str] | None = None) ->
     """The stores that a catalog is written to: those of these pipelines, or all."""
     named = None if pipelines is None else list(pipelines)
     return [
-        Place(r["id"], r["uri"], r["pos"], r["moved_at"], tuple(r["pipelines"]))
+        Place(
+            r["id"],
+            r["uri"],
+            r["pos"],
+            r["moved_at"],
+            tuple(r["pipelines"]),
+            of_folders(*r["layout"]),
+        )
         for r in await db.fetch(Q.stores, named)
     ]
+
+
+async def lay_out(db: Database, layout: Layout) -> bool:
+    """Have the files of all catalogs in these folders from now on; False: they are there already.
+
+    All of them are written anew. Those that are elsewhere stay there.
+    """
+    async with db.transaction() as link:
+        if await laid_out(link) == layout:
+            return False
+        for place in await stores(link):  # who is at work on one ends its page first
+            await wait(link, place)
+        await link.execute(Q.lay_out, list(layout.folders))
+        await link.execute(Q.begin_anew)
+        return True
+
+
+async def laid_out(link: Link) -> Layout:
+    """In which folders the files of catalogs are, for as long as the transaction takes."""
+    return of_folders(*await link.fetchval(Q.layout))
 
 
 async def hold(link: Link, place: Place) -> bool:

@@ -1,7 +1,8 @@
 -- name: stores
 -- The stores of these pipelines (null: of all) that hold something of a catalogue, with everyone who
 -- keeps bytes there and how far the files are. Whoever was catalogued once has left files behind.
-SELECT s.id, s.uri, coalesce(x.pos, 0) AS pos, x.moved_at, array_agg(DISTINCT o.id) AS pipelines
+SELECT s.id, s.uri, coalesce(x.pos, 0) AS pos, x.moved_at, array_agg(DISTINCT o.id) AS pipelines,
+       (SELECT i.layout FROM headgate.identity i) AS layout
 FROM headgate.store s
 JOIN headgate.pipeline o ON o.store = s.id
 LEFT JOIN headgate.projection x ON x.store = s.id
@@ -10,6 +11,15 @@ WHERE EXISTS (
     WHERE p.store = s.id AND ($1::text[] IS NULL OR p.name = ANY ($1::text[]))
       AND jsonb_typeof(d.declared -> 'dataset') = 'object')
 GROUP BY s.id, s.uri, x.pos, x.moved_at ORDER BY s.id
+
+-- name: layout
+SELECT i.layout FROM headgate.identity i
+
+-- name: lay_out
+UPDATE headgate.identity SET layout = $1::text[]
+
+-- name: begin_anew
+DELETE FROM headgate.projection
 
 -- name: hold
 -- One projector at a time per store. The lock is all that its transaction has while files are

@@ -22,6 +22,7 @@ from msgspec import structs
 from .dataset import Dataset
 from .energy import Used
 from .envelope import Envelope
+from .layout import PLAIN, Layout
 from .mask import ITEMS, LENGTH, is_harmless, is_secret, mask, mask_uri
 from .output import output
 
@@ -203,6 +204,7 @@ class Facts:
     actor: str | None = None
     late: datetime | None = None  # the watermark that had passed it when it was admitted
     energy: Used | None = None  # what the run took, where that was asked for
+    layout: Layout = PLAIN  # where the files of its store's catalog are
 
     @cached_property
     def run(self) -> str:

@@ -162,7 +162,7 @@ class Page:
             members = await projection.members(self._db, self._place, collection, named)
             for shard, items in members.items():
                 if items:
-                    files |= static.shard_file(collection, shard, items)
+                    files |= static.shard_file(self._place.layout, collection, shard, items)
                 else:
                     gone.append(shard_name(collection, shard))
         return files, gone
@@ -178,8 +178,8 @@ class Page:
                 span = await projection.span(self._db, self._place, name)
                 extent = Extent(span.box, span.start, span.end)
                 shards = await projection.shards(self._db, self._place, name)
-                files |= static.collection_files(dataset, extent, shards)
-        files |= static.root_file(described.values())
+                files |= static.collection_files(self._place.layout, dataset, extent, shards)
+        files |= static.root_file(self._place.layout, described.values())
         gone = [
             file for name in touched - described.keys() for file in static.collection_names(name)
         ]

@@ -28,6 +28,7 @@ from headgate.model.crash import reached
 from headgate.model.dataset import Dataset
 from headgate.model.entry import Point
 from headgate.model.facts import Facts
+from headgate.model.layout import Layout
 from headgate.model.ports import Store
 from headgate.model.signal import LAG, OUTAGE, emit
 from headgate.model.whole import whole
@@ -36,6 +37,7 @@ from headgate.stores import open_store
 from headgate.telemetry.log import get_logger
 
 from .page import Changes, Page, ahead, catalogued, portions
+from .placed import Named, Placed
 from .tuning import Tuning
 
 log = get_logger("headgate.project")
@@ -71,7 +73,7 @@ class Projector:
         self._tuning = tuning
         self._pipelines = pipelines
         self._stores: dict[str, Store] = {}
-        self._described: dict[int, dict[str, Dataset]] = {}
+        self._described: dict[int, tuple[Layout, dict[str, Dataset]]] = {}
         self._troubles: dict[int, _Trouble] = {}
         # Pages that were being written when the ledger went away. Somebody else may have gone on
         # from there meanwhile, and what we wrote last may be older than what they did.
@@ -117,13 +119,15 @@ class Projector:
 
     async def _catch_up(self, place: Place) -> bool:
         moved = False
-        while (upto := await self._page(place)) is not None:
-            place = replace(place, position=upto)
-            moved = True
+        while (now := await self._page(place)) is not None:
+            place, moved = now, True
         return moved
 
-    async def _page(self, place: Place) -> int | None:
-        """Write the next page, up to where; None when there is none, or somebody else writes it."""
+    async def _page(self, place: Place) -> Place | None:
+        """Write the next page; the place as it is then.
+
+        None when there is none, or somebody else writes it.
+        """
         behind = await projection.behind(self._db, place)
         if not behind.lines and await self._described_as_now(place):
             return None
@@ -132,6 +136,7 @@ class Projector:
             async with self._db.transaction(idle_seconds=IDLE_SECONDS) as link:
                 if not await projection.hold(link, place):
                     return None
+                place = replace(place, layout=await projection.laid_out(link))
                 position = await projection.position(link, place)
                 start = min(position, self._doubtful.get(place.id, position))
                 upto = await self._write(link, place, start)
@@ -142,18 +147,19 @@ class Projector:
                 self._doubtful.setdefault(place.id, start)
             raise
         self._doubtful.pop(place.id, None)
-        return upto
+        return replace(place, position=upto)
 
     async def _described_as_now(self, place: Place) -> bool:
         """Do the collections still say what was written of them? A deployment may say it anew."""
-        return self._described.get(place.id) == await projection.collections(self._db, place)
+        described = await projection.collections(self._db, place)
+        return self._described.get(place.id) == (place.layout, described)
 
     async def _write(self, link: Link, place: Place, after: int) -> int:
         """Write what the next commits change, and move on; the position that it is now."""
         page = Page(self._db, place)
         windows = await projection.windows(self._db, place, after, LINES, PORTIONS)
         gone: set[str] = set()
-        async with Writer(self._store(place.uri)) as writer:
+        async with Writer(Placed(self._store(place.uri), place.layout)) as writer:
             async with aclosing(ahead(page.read, windows)) as reading:
                 async for lines in reading:
                     for some in portions(lines, LINES):
@@ -163,7 +169,7 @@ class Projector:
                         gone = gone.union(changes.gone).difference(files)
                         await writer.write(files)
             described = await projection.collections(self._db, place)
-            everything = self._described.get(place.id) != described
+            everything = self._described.get(place.id) != (place.layout, described)
             if page.touched or everything:
                 began = perf_counter()
                 lists, empty = await page.shards()
@@ -175,7 +181,7 @@ class Projector:
                 await writer.remove([*ended, *empty, *sorted(gone)])
                 self._listing += perf_counter() - began
             await writer.settle()
-        self._described[place.id] = described
+        self._described[place.id] = place.layout, described
         upto = windows[-1][1] if windows else after
         await projection.move(link, place, upto)
         return upto
@@ -204,7 +210,7 @@ async def is_behind(db: Database, pipelines: Collection[str]) -> bool:
 class Writer:
     """Writes to a store while the next files are made. Nothing of it is under way when it ends."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Named) -> None:
         self._store = store
         self._under_way: deque[tuple[asyncio.Task[None], Files]] = deque()
 

@@ -20,18 +20,19 @@ from headgate.ledger.projection import Key, Place
 from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.facts import Facts
+from headgate.model.layout import PLAIN, Layout
 from headgate.model.ports import Store
 from headgate.pg import Database, Link
 from headgate.stores import open_store
 
 from .page import Page, Touched, ahead, catalogued, key_of, portions
+from .placed import Named, Placed
 from .project import Projector, Writer, render_runs
 from .tuning import Tuning
 
 Progress = Callable[[int, int], None]
 """Called with how many lines of the journal are done, and how many there are."""
 
-RUNS = "runs"
 DAY_SECONDS = 86_400.0
 REMOVED_AT_ONCE = 1000
 SHARDS_AT_ONCE = 64
@@ -50,6 +51,11 @@ class Rebuilt:
     differing: list[str] = field(default_factory=list[str])
     stray: list[str] = field(default_factory=list[str])
 
+    def placed(self, layout: Layout) -> None:
+        """Say where files are, for who goes and looks."""
+        for names in (self.missing, self.differing, self.stray):
+            names[:] = map(layout.place, names)
+
     @property
     def as_it_should_be(self) -> bool:
         """Is there nothing to write and nothing to remove?"""
@@ -67,7 +73,7 @@ class Sink(Protocol):
 class Compared:
     """Holds files against what is in the store, and notes what is not the same."""
 
-    def __init__(self, store: Store, told: Rebuilt) -> None:
+    def __init__(self, store: Named, told: Rebuilt) -> None:
         self._store = store
         self._told = told
 
@@ -99,16 +105,19 @@ async def rebuild(
 ) -> list[Rebuilt]:
     """Write every file anew and remove what does not belong; what was done, by store."""
     done: list[Rebuilt] = []
-    for place in await places(db, pipeline):
-        store, told = open_store(place.uri, tuning.local), Rebuilt(place.uri)
+    for found in await places(db, pipeline):
+        told = Rebuilt(found.uri)
         async with db.transaction(idle_seconds=DAY_SECONDS) as link:
-            await projection.wait(link, place)
+            await projection.wait(link, found)
+            place = replace(found, layout=await projection.laid_out(link))
+            store = Placed(open_store(place.uri, tuning.local), place.layout)
             upto = await projection.latest(link)
             async with Writer(store) as writer:
                 await Rebuild(db, place, store, writer, told, runs=runs).run(upto, progress)
             await projection.move(link, place, upto)
             reached(Point.BEFORE_PROJECT)
         reached(Point.AFTER_PROJECT)
+        told.placed(place.layout)
         done.append(told)
     await Projector(db, tuning, None if pipeline is None else [pipeline]).round()
     return done
@@ -130,8 +139,11 @@ async def compare(
         reached_to = await projection.position(link, place)
         if (await projection.behind(link, replace(place, position=reached_to))).lines:
             return None
-        sink, upto = Compared(store, told), await projection.latest(link)
-        await Rebuild(link, place, store, sink, told, runs=runs).run(upto, progress)
+        place = replace(place, layout=await projection.laid_out(link))
+        placed = Placed(store, place.layout)
+        sink, upto = Compared(placed, told), await projection.latest(link)
+        await Rebuild(link, place, placed, sink, told, runs=runs).run(upto, progress)
+    told.placed(place.layout)
     return told
 
 
@@ -142,7 +154,7 @@ class Rebuild:
         self,
         db: Database | Link,
         place: Place,
-        store: Store,
+        store: Named,
         sink: Sink,
         told: Rebuilt,
         *,
@@ -199,7 +211,7 @@ class Rebuild:
                 members = await projection.members(self._db, self._place, collection, some)
                 lists: Files = {}
                 for shard, items in members.items():
-                    lists |= static.shard_file(collection, shard, items)
+                    lists |= static.shard_file(self._place.layout, collection, shard, items)
                 await self._write(lists)
         page = Page(self._db, self._place)
         about, _ = await page.collections(described, everything=True)
@@ -212,7 +224,7 @@ class Rebuild:
 
     async def _strays(self) -> None:
         """Files of ours that nothing in the ledger speaks of any more."""
-        folders = [f for f in static.FOLDERS if self._runs or f != RUNS]
+        folders = [f for f in PLAIN.folders if self._runs or f != PLAIN.runs]
         self._told.stray = await asyncio.to_thread(self._look_for_strays, folders)
         for some in portions(self._told.stray, REMOVED_AT_ONCE):
             await self._sink.remove(some)

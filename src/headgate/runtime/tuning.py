@@ -23,6 +23,7 @@ class Tuning:
     drain_seconds: float = 30.0
     sweep_seconds: float = 5.0
     anchor_seconds: float = 60.0
+    layout: str = ""
     grace_seconds: float = 86400.0
     retention_days: float = 90.0
     max_wait_seconds: float = 60.0

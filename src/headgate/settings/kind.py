@@ -116,6 +116,18 @@ def egress() -> Kind[str]:
     return Kind("hosts, .suffixes, addresses or networks, with :port if you like", read)
 
 
+def layout() -> Kind[str]:
+    def read(raw: object) -> str:
+        from headgate.model.layout import parse
+
+        return parse(_text(raw)).text
+
+    return Kind(
+        "plain, kfm, or folders inside a store, none in another: runs=audit/runs,prov=audit/prov",
+        read,
+    )
+
+
 def crash_point() -> Kind[str]:
     def read(raw: object) -> str:
         from headgate.model.entry import Point

@@ -14,6 +14,7 @@ from .kind import (
     egress,
     flag,
     folder,
+    layout,
     matching,
     number,
     one_of,
@@ -166,6 +167,15 @@ class Settings:
         60.0,
         "How often the head of the journal's chain is anchored in the store.",
         seconds(0.01, 86_400),
+    )
+    layout: str = setting(
+        "",
+        "In which folders of a store the files of its catalog are: `plain` (`stac/`, "
+        "`catalog/dcat/`, `prov/`, `runs/`), `kfm` (`data/stac/`, `data/catalog/dcat/`, "
+        "`data/prov/`, `mcp/runs/change-detection/`), or folders of your own. The ledger keeps it: "
+        "what a worker was started with last holds for all who write or read there.",
+        layout(),
+        shown="as the ledger has it: `plain`, at first",
     )
     grace_seconds: float = setting(
         86_400.0,
