@@ -143,8 +143,8 @@ def test_a_layout_is_said_as_it_is_read() -> None:
 @pytest.mark.parametrize(
     "said",
     ["", "kmf", "runs", "runs=", "runs=/abs", "runs=a/../b", "runs=.hidden", "runs=staging/x",
-     "runs=ledger", "runs=lookups", "runs=a b", "runs=a,runs=b", "logs=a", "runs=stac", "runs=stac/runs",
-     "prov=catalog", "runs=a//b", "runs=a/"],
+     "runs=ledger", "runs=lookups", "runs=a b", "runs=a,runs=b", "logs=a", "runs=stac",
+     "runs=stac/runs", "prov=catalog", "runs=a//b", "runs=a/"],
 )  # fmt: skip
 def test_a_layout_that_cannot_be_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match=r"cannot hold|is inside of|is not one of"):
