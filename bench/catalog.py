@@ -20,7 +20,7 @@ from statistics import median
 from time import perf_counter
 
 import headgate as hg
-from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
+from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox, projection
 from headgate.model.layout import PLAIN
 from headgate.pg import Database, migrate
 from headgate.runtime import loop, station
@@ -183,6 +183,10 @@ async def _rebuild(url: str, folder: Path, n: int) -> float:
     async with await Database.open(url) as db:
         await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
         await publish(db, _pipeline(folder), n)
+        # As where a catalog was there, and is lost.
+        (files,) = await projection.stores(db)
+        async with db.transaction() as link:
+            await projection.move(link, files, await projection.latest(link))
         await db.execute("ANALYZE; CHECKPOINT")
         set_as_up_does()
         began = perf_counter()

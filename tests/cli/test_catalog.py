@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from tests.cli.conftest import Headgate
@@ -52,6 +53,21 @@ def test_a_catalog_is_shown_compared_and_made_anew(catalogued: Headgate) -> None
     assert again.code == 0
     assert "as it should be" in again.out
     assert catalogued("catalog", "rebuild", "--pipeline", "snow").code == 2
+
+
+def test_a_catalog_moves_when_up_starts(catalogued: Headgate) -> None:
+    """Nothing is written to the old folders by then; where files are is shown."""
+    lake = catalogued.folder / "lake"
+    for old in ("stac", "catalog", "prov", "runs"):
+        shutil.rmtree(lake / old)
+    assert catalogued("up", "soil.py", "--until-idle", HEADGATE_LAYOUT="kfm").code == 0
+    assert (lake / "data/stac/catalog.json").exists()
+    assert (lake / "mcp/runs/change-detection").exists()
+    assert not any((lake / old).exists() for old in ("stac", "catalog", "prov", "runs"))
+    assert catalogued("catalog", "show", "--json").json["stores"][0]["layout"] == "kfm"
+    said = catalogued("up", "soil.py", "--until-idle", HEADGATE_LAYOUT="runs=stac/runs")
+    assert said.code == 2
+    assert "layout cannot be" in said.err
 
 
 def test_a_runs_files_are_shown_on_demand(catalogued: Headgate) -> None:

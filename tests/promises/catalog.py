@@ -205,6 +205,17 @@ async def test_what_its_source_takes_away(world: World, policy: str) -> None:
     await same_as_rebuilt(world)
 
 
+async def test_a_rebuild_writes_the_files_of_runs_that_were_never_written(world: World) -> None:
+    """It goes past changes that the projection has not come to: nobody else would write these."""
+    p = await lived(world)
+    before = {path.name for path in (world.lake / "runs").iterdir()}
+    await world.receive(p, change("late", b"1"))
+    await world.work(p, workers=1)
+    await rebuild(world.db, world.tuning)
+    (run,) = {path.name for path in (world.lake / "runs").iterdir()} - before
+    assert (world.lake / "runs" / run / "delta_manifest.json").exists()
+
+
 @pytest.mark.parametrize("how", ["again", "one by one", "backwards"])
 async def test_pages_repeated_cut_or_shuffled_give_the_same_files(
     world: World, monkeypatch: pytest.MonkeyPatch, how: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,13 @@ from urllib.parse import unquote, urlsplit
 import pystac
 import pytest
 from tests.promises.catalog import lived, soil
-from tests.world import World, change
+from tests.world import World, change, until
 
-from headgate.ledger import changes
+from headgate.ledger import changes, projection
 from headgate.ledger.projection import Place
 from headgate.model.layout import PLAIN, parse
-from headgate.runtime import rebuild, station
+from headgate.runtime import rebuild
+from headgate.runtime.placed import lay_out
 from headgate.runtime.project import Projector
 from headgate.stores import open_store
 
@@ -90,7 +92,7 @@ async def test_a_catalog_that_moves_is_whole_in_its_new_place(world: World) -> N
     p = await lived(world)
     plain = {name: (world.lake / name).read_bytes() for name in there(world.lake)}
     world.tuning = replace(world.tuning, layout="kfm")
-    await station.lay_out(world.db, world.tuning)
+    await lay_out(world.db, world.tuning)
     await world.receive(p, change("late", b"1"))
     await world.run(p)
     projector = Projector(world.db, world.tuning)
@@ -119,13 +121,36 @@ async def test_a_projector_that_began_before_a_move_writes_to_the_new_place(
 
     async def moved_before(self: Projector, place: Place) -> Place | None:
         world.tuning = replace(world.tuning, layout="kfm")
-        await station.lay_out(world.db, world.tuning)
+        await lay_out(world.db, world.tuning)
         return await page(self, place)
 
     monkeypatch.setattr(Projector, "_page", moved_before)
     await projector.round()
     assert there(world.lake)
     assert all(name.startswith(tuple(f"{f}/" for f in KFM)) for name in there(world.lake))
+
+
+async def test_a_move_waits_for_whoever_is_at_work(world: World) -> None:
+    """It would write on in the old place. On a ledger without files there is nothing to say."""
+    assert not await projection.lay_out(world.db, parse(OWN))
+    await lived(world)
+    (place, *_) = await projection.stores(world.db)
+    async with world.db.transaction() as link:
+        assert await projection.hold(link, place)
+        moving = asyncio.create_task(projection.lay_out(world.db, PLAIN))
+
+        async def it_waits() -> bool:
+            return await world.val("SELECT count(*) > 0 FROM pg_locks WHERE NOT granted")
+
+        await until(it_waits)
+        async with world.db.transaction() as other:
+            assert not await projection.hold(other, replace(place, id=place.id + 1))
+        assert await projection.laid_out(link) == parse(OWN)
+    assert await moving
+    assert await projection.laid_out(world.db) == PLAIN
+    projector = Projector(world.db, world.tuning)
+    while await projector.round():
+        pass
 
 
 def test_a_layout_is_said_as_it_is_read() -> None:
@@ -144,7 +169,7 @@ def test_a_layout_is_said_as_it_is_read() -> None:
     "said",
     ["", "kmf", "runs", "runs=", "runs=/abs", "runs=a/../b", "runs=.hidden", "runs=staging/x",
      "runs=ledger", "runs=lookups", "runs=a b", "runs=a,runs=b", "logs=a", "runs=stac",
-     "runs=stac/runs", "prov=catalog", "runs=a//b", "runs=a/"],
+     "runs=stac/runs", "runs=Staging", "runs=STAC/runs", "prov=catalog", "runs=a//b", "runs=a/"],
 )  # fmt: skip
 def test_a_layout_that_cannot_be_is_refused(said: str) -> None:
     with pytest.raises(ValueError, match=r"cannot hold|is inside of|is not one of"):

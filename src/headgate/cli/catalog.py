@@ -61,7 +61,7 @@ def show_(asked: Asked, *, as_json: bool) -> None:
 
 @catalog.command()
 @click.option("--pipeline", metavar="NAME", help="Only the store of this pipeline. [all stores]")
-@click.option("--runs", is_flag=True, help="Also the files of every run, in runs/: much more.")
+@click.option("--runs", is_flag=True, help="Also the files of every run: much more.")
 @click.option("--dry-run", is_flag=True, help="Say what is not as it should be; do nothing.")
 @json_option
 @pass_asked

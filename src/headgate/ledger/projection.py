@@ -73,23 +73,21 @@ async def stores(db: Database | Link, pipelines: Iterable[str] | None = None) ->
 
 
 async def lay_out(db: Database, layout: Layout) -> bool:
-    """Have the files of all catalogs in these folders from now on; False: they are there already.
+    """Have the files of all catalogs in these folders from now on; were there any elsewhere?
 
     All of them are written anew. Those that are elsewhere stay there.
     """
     async with db.transaction() as link:
+        await link.execute(Q.alone)  # who is at work on one ends its page first
         if await laid_out(link) == layout:
             return False
-        for place in await stores(link):  # who is at work on one ends its page first
-            await wait(link, place)
         await link.execute(Q.lay_out, list(layout.folders))
-        await link.execute(Q.begin_anew)
-        return True
+        return bool(await link.fetch(Q.begin_anew))
 
 
-async def laid_out(link: Link) -> Layout:
-    """In which folders the files of catalogs are, for as long as the transaction takes."""
-    return of_folders(*await link.fetchval(Q.layout))
+async def laid_out(db: Database | Link) -> Layout:
+    """In which folders the files of catalogs are. It stays so while anybody holds a store's."""
+    return of_folders(*await db.fetchval(Q.layout))
 
 
 async def hold(link: Link, place: Place) -> bool:

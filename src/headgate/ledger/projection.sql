@@ -19,15 +19,20 @@ SELECT i.layout FROM headgate.identity i
 UPDATE headgate.identity SET layout = $1::text[]
 
 -- name: begin_anew
-DELETE FROM headgate.projection
+DELETE FROM headgate.projection RETURNING store
+
+-- name: alone
+-- Nobody writes or compares files of any store until the transaction ends. No store has the number 0.
+SELECT pg_advisory_xact_lock(1751606892, 0)
 
 -- name: hold
 -- One projector at a time per store. The lock is all that its transaction has while files are
--- written: no snapshot and no number, so it keeps nobody's dead rows from being tidied away.
-SELECT pg_try_advisory_xact_lock(1751606892, $1)
+-- written: no snapshot and no number, so it keeps nobody's dead rows from being tidied away. Where the
+-- files of all stores are does not change meanwhile.
+SELECT pg_try_advisory_xact_lock_shared(1751606892, 0) AND pg_try_advisory_xact_lock(1751606892, $1)
 
 -- name: wait
-SELECT pg_advisory_xact_lock(1751606892, $1)
+SELECT pg_advisory_xact_lock_shared(1751606892, 0), pg_advisory_xact_lock(1751606892, $1)
 
 -- name: snapshot
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY

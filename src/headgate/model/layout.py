@@ -13,7 +13,7 @@ from itertools import permutations
 
 # It is part of addresses, so it is made of characters that mean nothing there.
 _FOLDER = re.compile(r"(?!\.)[A-Za-z0-9._-]+(?:/(?!\.)[A-Za-z0-9._-]+)*")
-# What a store keeps for itself.
+# What a store keeps for itself. Not every filesystem tells capital letters apart.
 _TAKEN = ("staging", "ledger", "lookups")
 
 
@@ -86,11 +86,11 @@ def parse(text: str) -> Layout:
         which, _, folder = (one.strip() for one in part.partition("="))
         if which not in _NAMES or which in named:
             raise ValueError(f"{which!r} is not one of {', '.join(_NAMES)}, or is named twice")
-        if not _FOLDER.fullmatch(folder) or folder.split("/")[0] in _TAKEN:
+        if not _FOLDER.fullmatch(folder) or folder.split("/")[0].lower() in _TAKEN:
             raise ValueError(f"{folder!r} cannot hold files of a catalog")
         named[which] = folder
     layout = of_folders(*Layout(**named).folders)
     for outer, inner in permutations(layout.folders, 2):
-        if f"{inner}/".startswith(f"{outer}/"):
+        if f"{inner}/".lower().startswith(f"{outer}/".lower()):
             raise ValueError(f"{inner} is inside of {outer}")
     return layout

@@ -19,6 +19,7 @@ from headgate.pg import Database
 from . import station
 from .hear import Listener, listeners
 from .patience import Patience
+from .placed import lay_out
 from .project import Projector, is_behind
 from .sweep import Sweeper
 from .tuning import Tuning
@@ -31,6 +32,7 @@ async def run(
     """Watch, work and sweep here; what stays when there is nothing left to do."""
     install(Guard(tuning.egress_allow))
     station.check_sources(pipelines)
+    await lay_out(db, tuning)
     opened = await station.paths(db, pipelines, tuning)
     hearing = [h for path in opened for h in listeners(db, path.declared, path.at, tuning)]
     worker = Worker(db, opened, tuning, name="inline")

@@ -1,11 +1,18 @@
-"""A store whose files of a catalog lie where its layout has them, under their plain names."""
+"""Where the files of a catalog lie: a store that finds them by their plain names, and a move."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from headgate.model.layout import Layout
+from headgate.ledger import projection
+from headgate.model.layout import Layout, parse
+from headgate.pg import Database
+from headgate.telemetry.log import get_logger
+
+from .tuning import Tuning
+
+log = get_logger("headgate.project")
 
 
 class Named(Protocol):
@@ -35,3 +42,21 @@ class Placed:
 
     def read(self, name: str) -> bytes | None:
         return self._store.read(self._layout.place(name))
+
+
+async def lay_out(db: Database, tuning: Tuning) -> None:
+    """Have the files of catalogs where the settings say, if they say anything."""
+    if not tuning.layout:
+        return
+    layout = parse(tuning.layout)
+    before = await projection.laid_out(db)
+    if before == layout:
+        return
+    # Whoever rebuilds or compares a catalog may be at it for a while.
+    log.info("the files of catalogs move", layout=layout.text, before=before.text)
+    if await projection.lay_out(db, layout):
+        log.warning(
+            "the files of catalogs are written anew, in other folders",
+            layout=layout.text,
+            hint="What is in the folders of before stays there: remove it when nobody reads it.",
+        )

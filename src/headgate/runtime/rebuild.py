@@ -103,7 +103,10 @@ async def rebuild(
     runs: bool = False,
     progress: Progress = lambda done, of: None,
 ) -> list[Rebuilt]:
-    """Write every file anew and remove what does not belong; what was done, by store."""
+    """Write every file anew and remove what does not belong; what was done, by store.
+
+    Of files of runs only those that were never written, unless `runs` are asked for as well.
+    """
     done: list[Rebuilt] = []
     for found in await places(db, pipeline):
         told = Rebuilt(found.uri)
@@ -111,9 +114,11 @@ async def rebuild(
             await projection.wait(link, found)
             place = replace(found, layout=await projection.laid_out(link))
             store = Placed(open_store(place.uri, tuning.local), place.layout)
+            written = 0 if runs else await projection.position(link, place)
             upto = await projection.latest(link)
             async with Writer(store) as writer:
-                await Rebuild(db, place, store, writer, told, runs=runs).run(upto, progress)
+                work = Rebuild(db, place, store, writer, told, runs=runs, written=written)
+                await work.run(upto, progress)
             await projection.move(link, place, upto)
             reached(Point.BEFORE_PROJECT)
         reached(Point.AFTER_PROJECT)
@@ -142,7 +147,9 @@ async def compare(
         place = replace(place, layout=await projection.laid_out(link))
         placed = Placed(store, place.layout)
         sink, upto = Compared(placed, told), await projection.latest(link)
-        await Rebuild(link, place, placed, sink, told, runs=runs).run(upto, progress)
+        written = 0 if runs else upto
+        work = Rebuild(link, place, placed, sink, told, runs=runs, written=written)
+        await work.run(upto, progress)
     told.placed(place.layout)
     return told
 
@@ -159,7 +166,10 @@ class Rebuild:
         told: Rebuilt,
         *,
         runs: bool,
+        written: int,
     ) -> None:
+        # The files of runs up to here were written once; of later ones, never.
+        self._written = written
         self._db = db
         self._place = place
         self._store = store
@@ -195,10 +205,11 @@ class Rebuild:
         # Whatever became of an item on its way, all of it is made anew: once, where its head is.
         self._seen.update(keys)
         changes = await page.changes({key: Touched(whole=True) for key in keys})
-        render = render_runs if self._runs else render_prov
 
         def made() -> Files:
-            return render(lines) | changes.render()
+            new = [line for line in lines if line.position > self._written]
+            old = [line for line in lines if line.position <= self._written]
+            return render_prov(old) | render_runs(new) | changes.render()
 
         await self._write(await asyncio.to_thread(made))
 

@@ -9,21 +9,17 @@ from dataclasses import replace
 from typing import Any
 
 from headgate._version import __version__
-from headgate.ledger import inbox, projection
+from headgate.ledger import inbox
 from headgate.ledger.inbox import Registered
 from headgate.ledger.pace import Pace
-from headgate.model.layout import parse
 from headgate.model.lookup import Lookup
 from headgate.model.pipeline import Pipeline
 from headgate.pg import Database
 from headgate.pipeline import Path
 from headgate.stores import open_store
-from headgate.telemetry.log import get_logger
 
 from . import lookups
 from .tuning import Tuning
-
-log = get_logger("headgate.station")
 
 
 def check_sources(pipelines: Sequence[Pipeline]) -> None:
@@ -68,22 +64,8 @@ async def register(db: Database, pipeline: Pipeline) -> Registered:
     return replace(at, lookups=found) if found else at
 
 
-async def lay_out(db: Database, tuning: Tuning) -> None:
-    """Have the files of catalogs where the settings say, if they say anything."""
-    if not tuning.layout:
-        return
-    layout = parse(tuning.layout)
-    if await projection.lay_out(db, layout):
-        log.warning(
-            "the files of catalogs are written anew, elsewhere",
-            layout=layout.text,
-            hint="What is in the folders of before stays there: remove it when nobody reads it.",
-        )
-
-
 async def paths(db: Database, pipelines: Sequence[Pipeline], tuning: Tuning) -> list[Path]:
     """The path of each pipeline, ready to work."""
-    await lay_out(db, tuning)
     opened: list[Path] = []
     for pipeline in pipelines:
         at = await register(db, pipeline)

@@ -139,6 +139,10 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._asked_to_stop)
         await self._check()
+        if self._tuning.layout:
+            from .placed import lay_out
+
+            await lay_out(self._db, self._tuning)
         await workers.bury_dead_here(self._db)
         beside: list[asyncio.Task[object]] = [
             asyncio.create_task(self._sweeper.run()),
