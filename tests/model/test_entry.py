@@ -39,7 +39,7 @@ DIES = {
 # Transactions of which a side needs no crash point of its own, and why.
 WITHOUT = {
     "ledger/inbox.py:register": "no entry is touched, and registering again changes nothing",
-    "ledger/projection.py:lay_out": "no entry is touched; the next start makes a move that was lost",
+    "ledger/projection.py:lay_out": "no entry is touched; a move that was lost is made once more",
     "ledger/rows.py:prepare": "the user's table, before any work; doing it again changes nothing",
     "ledger/garbage.py:look": "only reads, under settings of its own",
     "ledger/garbage.py:delete": "COLLECTED is between the bytes and the row; both may be repeated",
