@@ -257,7 +257,6 @@ class Path:
             uri=claim.uri,
             digest=attempt.content,
             size=size,
-            event_time=claim.event_time,
             body=body,
             envelope=claim.envelope,
         )

@@ -31,7 +31,6 @@ def of(body: bytes | Path, uri: str = "file:///in/a.csv") -> Object:
         uri=uri,
         digest=hashlib.sha256(data).digest(),
         size=len(data),
-        event_time=NOON,
         body=body,
         envelope=lambda: ENVELOPE,
     )

@@ -7,7 +7,6 @@ import json
 import random
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +133,6 @@ def an_object(text: str) -> Object:
         uri="test://a",
         digest=b"",
         size=len(text),
-        event_time=datetime(2026, 1, 5, tzinfo=UTC),
         body=text.encode(),
         envelope=lambda: pytest.fail("nobody asks"),
     )

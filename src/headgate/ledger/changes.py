@@ -20,6 +20,7 @@ import orjson
 
 from headgate.errors import UsageError
 from headgate.model.dataset import Access
+from headgate.model.envelope import stored
 from headgate.model.facts import run_name
 from headgate.model.layout import Layout, of_folders
 from headgate.pg import Database, Link, Record, queries
@@ -297,12 +298,12 @@ async def _read(db: Database | Link, rows: Sequence[Record]) -> list[Change]:
 def _change(
     r: Record, doc: dict[str, Any], label: tuple[str | None, Access | None], layout: Layout
 ) -> Change:
-    said: dict[str, Any] = orjson.loads(r["envelope"])
+    said = stored(r["envelope"])
     content: str | None = r["content"].hex() if r["content"] is not None else doc.get("content")
     strong = said.get("strength") == "immutable"
     checks: list[dict[str, Any]] = doc.get("checks") or []
     failed = tuple(c["name"] for c in checks if not c["passed"])
-    told = said.get("detector") in _TOLD
+    told = said["detector"] in _TOLD
     return Change(
         cursor=Cursor(r["pos"], r["n"]),
         entry=r["entry"],

@@ -15,6 +15,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.model.envelope import NUMBERED, Detector, Envelope
 from headgate.pg import Database, Link, driver, queries
+from headgate.pg.instant import instant
 
 from .arrays import column
 
@@ -54,7 +55,10 @@ class Head:
 
 @dataclass(slots=True, eq=False)
 class Claim:
-    """An entry that is ours to work on, until its worker's lease ends."""
+    """An entry that is ours to work on, until its worker's lease ends.
+
+    `event_at` and `received` are its times as Postgres sends them.
+    """
 
     pipeline: int
     worker: int
@@ -71,8 +75,8 @@ class Claim:
     upstream: int | None
     key: bytes
     uri: str
-    event_time: datetime
-    received_at: datetime
+    event_at: bytes
+    received: bytes
     removed: bool
     sequence: str | None
     document: bytes
@@ -81,6 +85,14 @@ class Claim:
     replays: int | None
     part: int | None
     superseded: bool
+
+    @property
+    def event_time(self) -> datetime:
+        return instant(self.event_at)
+
+    @property
+    def received_at(self) -> datetime:
+        return instant(self.received)
 
     @property
     def stood_at(self) -> datetime:
@@ -124,7 +136,6 @@ class Held:
     alone: bool
     due_at: datetime | None
     first_at: datetime | None
-    claimed_at: datetime | None
     upstream: int | None
     part: int | None
     detector: Detector

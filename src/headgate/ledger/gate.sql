@@ -17,7 +17,8 @@
 -- Rows of work that were never started are changed by nobody but a claim, so they need no lock of
 -- their own; one that changed all the same has another place by then, and is not taken.
 --
--- `first_at` is null for what is claimed for the first time, `claimed` is the time of this claim.
+-- `first_at` is null for what is claimed for the first time, `claimed` is the time of this claim. The times
+-- of the entry are answered as they are sent (pg/instant.py): few are ever looked at.
 -- `floor_id` is a hint that saves walking over rows already finished but not yet vacuumed away.
 -- `idle` says that the worker holds nothing: only then may it take an entry that must run alone,
 -- and then it takes nothing else.
@@ -26,7 +27,7 @@ CREATE OR REPLACE FUNCTION headgate.claim(
 RETURNS TABLE (
     id bigint, fence int, attempts smallint, deaths smallint, alone boolean, subject bigint,
     first_at timestamptz, claimed float8, waited boolean, upstream bigint,
-    key bytea, uri text, event_time timestamptz, received_at timestamptz, removed boolean,
+    key bytea, uri text, event_at bytea, received bytea, removed boolean,
     sequence text, envelope bytea, data bytea, reverts bigint, replays bigint, part bigint, superseded boolean,
     head bigint, head_version int, head_removed boolean, head_content bytea, head_effect bytea,
     head_sequence text, head_event_time timestamptz, head_seen bigint, head_artifacts text)
@@ -141,12 +142,12 @@ BEGIN
     WITH taken AS (
         UPDATE headgate.work o SET
             worker = w, fence = o.fence + 1, attempts = o.attempts + 1,
-            first_at = coalesce(o.first_at, now_at), claimed_at = now_at
+            first_at = coalesce(o.first_at, now_at)
         WHERE o.ctid = ANY (due || fresh) AND o.worker IS NULL
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            nullif(t.first_at, now_at), epoch, t.due_at IS NOT NULL, t.upstream,
-           e.key, e.uri, e.event_time, e.received_at, e.removed, e.sequence, e.envelope, e.data, e.reverts,
+           e.key, e.uri, timestamptz_send(e.event_time), timestamptz_send(e.received_at), e.removed, e.sequence, e.envelope, e.data, e.reverts,
            e.replays, t.part,
            held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
                AND headgate.superseded(t.subject, e.id, e.uri, e.sequence,
@@ -214,8 +215,8 @@ $$;
 -- name: held
 -- Everything a worker holds, locked. Work is small, so no index is kept for this rare question.
 SELECT o.pipeline, o.id, o.subject, o.fence, o.attempts, o.deaths, o.alone, o.due_at, o.first_at,
-       o.claimed_at, o.upstream, o.part, (
-           SELECT convert_from(e.envelope, 'UTF8')::jsonb ->> 'detector'
+       o.upstream, o.part, (
+           SELECT coalesce(convert_from(e.envelope, 'UTF8')::jsonb ->> 'detector', 'event')
            FROM headgate.entry e WHERE e.id = o.id) AS detector
 FROM headgate.work o WHERE o.worker = $1 ORDER BY o.pipeline, o.id FOR UPDATE
 

@@ -134,9 +134,9 @@ BEGIN
     IF now_at IS NULL THEN
         PERFORM pg_notify('headgate.work', p::text);
     END IF;
-    INSERT INTO headgate.work (pipeline, id, subject, worker, fence, attempts, first_at, claimed_at)
+    INSERT INTO headgate.work (pipeline, id, subject, worker, fence, attempts, first_at)
     VALUES (p, entry_id, hashed, CASE WHEN now_at IS NOT NULL THEN w END, (now_at IS NOT NULL)::int,
-            (now_at IS NOT NULL)::int, now_at, now_at);
+            (now_at IS NOT NULL)::int, now_at);
     INSERT INTO headgate.tally AS y (pipeline, source, slot, received, admitted, duplicate, conflict)
     VALUES (p, from_source, pg_backend_pid() % 16, 1, 1, 0, 0)
     ON CONFLICT (pipeline, source, slot) DO UPDATE SET

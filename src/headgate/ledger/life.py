@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from headgate.model.envelope import Envelope
+from headgate.model.envelope import Envelope, stored
 from headgate.model.identity import occurrence
 from headgate.pg import Database, Link, Record, queries
 
@@ -184,7 +184,7 @@ async def _gather(link: Link, row: Record) -> Life:
         removed=row["removed"],
         sequence=row["sequence"],
         occurrence=(kind, value),
-        envelope=orjson.loads(row["envelope"]),
+        envelope=stored(row["envelope"]),
         told_again=row["times"] or 0,
         conflicts=row["conflicts"] or 0,
         last_told_at=row["last_at"],

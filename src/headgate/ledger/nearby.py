@@ -21,6 +21,7 @@ from headgate.model.entry import Point
 from headgate.model.envelope import Envelope
 from headgate.model.whole import whole
 from headgate.pg import Database, Link
+from headgate.pg.instant import as_sent
 
 from .gate import Claim, Head
 
@@ -92,8 +93,8 @@ class Told:
         return Claim(
             self.pipeline, worker, head, entry,
             fence=1, attempts=1, deaths=0, alone=False, subject=subject, begun=None, claimed=at,
-            waited=False, upstream=None, key=self.key, uri=e.uri, event_time=e.event_time,
-            received_at=e.received_at, removed=e.kind == "removed", sequence=e.sequence,
+            waited=False, upstream=None, key=self.key, uri=e.uri, event_at=as_sent(e.event_time),
+            received=as_sent(e.received_at), removed=e.kind == "removed", sequence=e.sequence,
             document=self.document, data=e.data, reverts=None, replays=None, part=None,
             superseded=False,
         )  # fmt: skip

@@ -94,7 +94,6 @@ async def version_of(db: Database, head: Head, store: Store) -> Object:
         uri=row["uri"],
         digest=head.content,
         size=len(body) if isinstance(body, bytes) else body.stat().st_size,
-        event_time=row["event_time"],
         body=body,
         envelope=lambda: Envelope.restore(**dict(row)),
     )

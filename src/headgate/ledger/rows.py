@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import chain, repeat
 from typing import TypeVar
 
@@ -22,6 +21,7 @@ from headgate.errors import LedgerRefused
 from headgate.model.ports import Chunks
 from headgate.model.rows import IDENTIFIER, Table
 from headgate.pg import Database, Link, driver
+from headgate.pg.instant import instant
 
 from .arrays import column
 
@@ -55,7 +55,7 @@ class Produced:
     """Rows of one table that one entry stands for, as JSON arrays of so many rows each."""
 
     entry: int
-    at: datetime
+    at: bytes  # its event time, as Postgres sends it
     sizes: Sequence[int]
     chunks: Chunks | tuple[bytes, ...]
     predecessor: int | None
@@ -223,7 +223,7 @@ class RowsTable:
         upsert = self._upsert(added, share=share) if added else plain
         if share and not added and len(produced) == 1 and produced[0].is_one_row:
             p = produced[0]
-            await link.execute(self._lone, p.entry, p.at, p.chunks[0][1:-1].decode())
+            await link.execute(self._lone, p.entry, instant(p.at), p.chunks[0][1:-1].decode())
             return
         for p in produced:
             if p.adopts:
@@ -240,7 +240,7 @@ class RowsTable:
                 await link.execute(
                     upsert,
                     _each([p.entry for p in group], sizes),
-                    column(_each([p.at for p in group], sizes)),
+                    list(map(instant, column(_each([p.at for p in group], sizes)))),
                     f"[{rows.decode()}]",
                 )
 

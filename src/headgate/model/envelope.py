@@ -6,10 +6,12 @@ stand for different ones. What makes a change *this* change is its occurrence (s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, get_type_hints
 
 import msgspec
@@ -118,18 +120,26 @@ class Envelope(
         return msgspec.json.decode(document, type=cls)
 
 
-def _like_envelope(name: str, without: frozenset[str]) -> type[msgspec.Struct]:
-    """A struct of the envelope's fields, required ones first: to be checked against, or stored."""
+def _like_envelope(
+    name: str, without: frozenset[str], unsaid: Mapping[str, str] = MappingProxyType({})
+) -> type[msgspec.Struct]:
+    """A struct of the envelope's fields, required ones first: to be checked against, or stored.
+
+    `unsaid` are values of required ones that go without saying.
+    """
     hints = get_type_hints(Envelope, include_extras=True)
-    fields: list[Any] = [
-        (f.name, hints[f.name])
-        if f.required
-        else (f.name, hints[f.name], msgspec.field(default_factory=dict))
-        if f.name == "metadata"
-        else (f.name, hints[f.name], f.default)
-        for f in sorted(msgspec.structs.fields(Envelope), key=lambda f: not f.required)
-        if f.name not in without
-    ]
+    required: list[Any] = []
+    others: list[Any] = []
+    for f in msgspec.structs.fields(Envelope):
+        if f.name in without:
+            continue
+        if f.name == "metadata":
+            others.append((f.name, hints[f.name], msgspec.field(default_factory=dict)))
+        elif f.required and f.name not in unsaid:
+            required.append((f.name, hints[f.name]))
+        else:
+            others.append((f.name, hints[f.name], unsaid.get(f.name, f.default)))
+    fields = required + others
     return msgspec.defstruct(
         name, fields, frozen=True, omit_defaults=True, forbid_unknown_fields=True
     )
@@ -138,11 +148,19 @@ def _like_envelope(name: str, without: frozenset[str]) -> type[msgspec.Struct]:
 # A text that looks like a time is none.
 _AS_THEY_ARE = (datetime, bytes, bytearray)
 _Whole = _like_envelope("Envelope", frozenset())
-_Document = _like_envelope("Document", COLUMNS)
+# Most changes are told by an event, and there is one document for each.
+_UNSAID = {"detector": "event"}
+_Document = _like_envelope("Document", COLUMNS, _UNSAID)
 _documented = attrgetter(*_Document.__struct_fields__)
 _METADATA = _Document.__struct_fields__.index("metadata")
 # Under this name the metadata say which source told it, where a pipeline has several.
 QUEUE = "queue"
+
+
+def stored(document: bytes) -> dict[str, Any]:
+    """What a stored document says, and what goes without saying, as plain values."""
+    said: dict[str, Any] = _UNSAID | msgspec.json.decode(document)
+    return said
 
 
 @lru_cache(8)

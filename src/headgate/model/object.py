@@ -20,13 +20,9 @@ Content = bytes | str | Path | BinaryIO
 
 
 class Object:
-    """One version of one object: its bytes do not change while you look at them.
+    """One version of one object: its bytes do not change while you look at them."""
 
-    `digest` is the SHA-256 of the bytes, in hex. `event_time` is when it changed, by the source's
-    account.
-    """
-
-    __slots__ = ("_body", "_envelope", "_file", "digest", "event_time", "size", "uri")
+    __slots__ = ("_ask", "_body", "_digest", "_envelope", "_file", "size", "uri")
 
     def __init__(
         self,
@@ -34,16 +30,15 @@ class Object:
         uri: str,
         digest: bytes,
         size: int,
-        event_time: datetime,
         body: bytes | Path,
         envelope: Callable[[], Envelope],
     ) -> None:
         self.uri = uri
-        self.digest = digest.hex()
         self.size = size
-        self.event_time = event_time
+        self._digest = digest
         self._body = body
-        self._envelope = envelope
+        self._ask = envelope
+        self._envelope: Envelope | None = None
 
     def __repr__(self) -> str:
         return f"<Object {self.uri} {self.size} bytes sha256:{self.digest[:12]}…>"
@@ -55,7 +50,19 @@ class Object:
     @property
     def envelope(self) -> Envelope:
         """The change that brought this object, as it was received."""
-        return self._envelope()
+        if self._envelope is None:
+            self._envelope = self._ask()
+        return self._envelope
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the bytes, in hex."""
+        return self._digest.hex()
+
+    @property
+    def event_time(self) -> datetime:
+        """When it changed, by the source's account."""
+        return self.envelope.event_time
 
     @property
     def name(self) -> str:

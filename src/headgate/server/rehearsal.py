@@ -156,7 +156,6 @@ def _call(pipeline: Pipeline, step: Step, envelope: Envelope, data: bytes) -> An
         uri=envelope.uri,
         digest=hashlib.sha256(data).digest(),
         size=len(data),
-        event_time=envelope.event_time,
         body=data,
         envelope=lambda: envelope,
     )

@@ -33,6 +33,7 @@ from headgate.model.pipeline import Pipeline
 from headgate.model.ports import Chunks
 from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skipped, Verdict
 from headgate.pg import Database
+from headgate.pg.instant import as_sent
 from headgate.pipeline import COPY_BYTES, Path
 from headgate.runtime.load import load
 from headgate.runtime.prove.witness import Conditions, Place, watch
@@ -184,8 +185,8 @@ def _claim(given: Given) -> Claim:
         upstream=None,
         key=bytes.fromhex(given["key"]),
         uri=given["uri"],
-        event_time=datetime.fromisoformat(given["event_time"]),
-        received_at=datetime.fromisoformat(given["received_at"]),
+        event_at=as_sent(datetime.fromisoformat(given["event_time"])),
+        received=as_sent(datetime.fromisoformat(given["received_at"])),
         removed=False,
         sequence=given["sequence"],
         document=given["document"].encode(),
