@@ -107,6 +107,7 @@ class Path:
         self._masker = Masker(declared.mask)
         self._tables = [RowsTable(r.table) for r in declared.row_steps]
         self._encoders = [(r, Encoder(r.table)) for r in declared.row_steps]
+        self._no_rows = {encoder.label: 0 for _, encoder in self._encoders}
         self.stager = Stager(db, at.store, store, self._judge_attempt)
         self.settler = Settler(
             db,
@@ -167,8 +168,9 @@ class Path:
         if self.declared.validators:
             yield from self._validate(attempt)
         attempt.reach("validated", Point.VALIDATED)
+        if self._encoders:
+            attempt.counts = self._no_rows.copy()
         for declared, encoder in self._encoders:
-            attempt.count(encoder.label, 0)
             yield declared.step, partial(self._rows, attempt, encoder)
         if attempt.claim.reverts is not None and not runs_again(attempt.claim.envelope()):
             attempt.restore(restored_artifacts(attempt.claim.envelope()))
@@ -304,10 +306,9 @@ class Path:
             raise verdict_of(failures)
 
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
-        label = encoder.label
-        seen = attempt.count(label, 0)
+        seen = attempt.counts[encoder.label] if attempt.counts else 0
         for n, chunk, added in encoder.encode(() if rows is None else rows, seen):
-            attempt.produced(label, n, chunk, added, Spill)
+            attempt.produced(encoder.label, n, chunk, added, Spill)
 
     def _artifacts(self, attempt: Attempt, step: Step, made: Any) -> None:
         for artifact in artifacts_of(made, step.name):

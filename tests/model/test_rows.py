@@ -244,7 +244,7 @@ def test_rows_are_taken_as_they_are_needed():
             taken += 1
             yield {"n": taken, "f": None}
 
-    next(Encoder(declare("t", key="n", schema=Number)).encode(rows()))
+    next(iter(Encoder(declare("t", key="n", schema=Number)).encode(rows())))
     assert taken == CHUNK
 
 

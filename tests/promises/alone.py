@@ -15,8 +15,8 @@ from headgate.model.verdict import Release
 
 SAID = """
     SELECT j.outcome::text, j.fence, j.attempt, j.reason, regexp_replace(j.steps, ':\\d+', '', 'g'),
-           convert_from(j.doc, 'UTF8'), length(j.hash), p.version, p.removed, p.content,
-           length(p.effect), p.successor IS NULL, p.artifacts::text
+           replace(convert_from(j.doc, 'UTF8'), l.name, 'p'), length(j.hash), p.version, p.removed,
+           p.content, length(p.effect), p.successor IS NULL, p.artifacts::text
     FROM headgate.journal j JOIN headgate.entry e ON e.id = j.entry
     JOIN headgate.publication p ON p.entry = e.id JOIN headgate.pipeline l ON l.id = e.pipeline
     WHERE l.name = $1 ORDER BY e.uri, e.id

@@ -331,6 +331,21 @@ async def test_two_tables_of_one_object_change_together(world: World) -> None:
     assert await world.table("two", "station") == [("good",)]
 
 
+async def test_the_journal_says_how_many_rows_a_message_made(world: World) -> None:
+    """Also of what came inside its message, of which there is nothing else to say."""
+    p = readings(world)
+    path, worker = await world.path(p), await world.worker()
+    together = [change("a", sheet("U,3")), change("b", sheet())]
+    for told in ([change("lone", sheet("S,1", "T,2"))], together):
+        await world.receive(p, *told)
+        await world.finish(path, await world.claim(path, worker, len(told)))
+    said = await world.rows(
+        "SELECT e.uri, convert_from(j.doc, 'UTF8')::json -> 'rows' ->> 'reading'"
+        " FROM headgate.journal j JOIN headgate.entry e ON e.id = j.entry ORDER BY e.uri"
+    )
+    assert said == [("test://a", "1"), ("test://b", "0"), ("test://lone", "2")]
+
+
 async def test_rows_that_were_there_before_headgate_give_way_to_files(world: World):
     """A table that is taken over: what a file says replaces what nobody can account for."""
     pipeline = world.pipeline()

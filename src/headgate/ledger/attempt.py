@@ -46,6 +46,12 @@ _AT_ONCE = {str(step.value): f" {step.value}:0" for step in Status}
 
 
 @lru_cache(1024)
+def _timed(steps: str, milliseconds: int) -> str:
+    """The last steps of an attempt, which come at the same time."""
+    return steps.replace("?", str(milliseconds))
+
+
+@lru_cache(1024)
 def _counted(*counts: tuple[str, int]) -> bytes:
     """What most attempts say: how many rows of each table."""
     return kept_json({"rows": dict(counts)})
@@ -67,8 +73,8 @@ class Attempt:
     content: bytes | None = None
     spools: dict[bytes, Spool] | None = None
     rows: dict[str, Chunks] | None = None
-    sizes: dict[str, list[int]] | None = None  # rows in each chunk
-    counts: dict[str, int] | None = None
+    sizes: dict[str, list[int]] | None = None  # rows in each chunk, where there are several
+    counts: dict[str, int] | None = None  # rows of each table
     added: dict[str, frozenset[str]] | None = None
     artifacts: list[dict[str, Any]] | None = None
     checks: Outcomes | None = None
@@ -94,8 +100,8 @@ class Attempt:
 
     def reach(self, step: str, point: Point) -> None:
         """A step is done: so many milliseconds after the claim."""
-        milliseconds = int((monotonic() - self.began) * 1000)
-        self.steps += f" {step}:{milliseconds}" if milliseconds else _AT_ONCE[step]
+        passed = monotonic() - self.began
+        self.steps += _AT_ONCE[step] if passed < 0.001 else f" {step}:{int(passed * 1000)}"
         reached(point)
 
     def hold(self, name: bytes, spool: Spool) -> None:
@@ -139,13 +145,6 @@ class Attempt:
             self.artifacts = list(artifacts)
             self.needs = {bytes.fromhex(a["digest"]): a["size"] for a in artifacts}
 
-    def count(self, table: str, rows: int) -> int:
-        """So many more rows of a table; how many that makes."""
-        if self.counts is None:
-            self.counts = {}
-        total = self.counts[table] = self.counts.get(table, 0) + rows
-        return total
-
     def produced(
         self,
         table: str,
@@ -155,19 +154,21 @@ class Attempt:
         spill: Callable[[], Chunks],
     ) -> None:
         """Rows for a table, as a chunk of JSON. `spill` makes the list for more than one chunk."""
-        if self.rows is None or self.sizes is None:
-            self.rows, self.sizes = {}, {}
+        assert self.counts is not None, "what is counted begins with none"
+        self.rows = self.rows or {}
         chunks = self.rows.get(table)
         if chunks is None:
-            self.rows[table], self.sizes[table] = [chunk], [rows]
+            self.rows[table] = [chunk]
         else:
+            self.sizes = self.sizes or {}
             if len(chunks) == 1:
                 grown = spill()
                 grown.append(chunks[0])
                 self.rows[table] = chunks = grown
+                self.sizes[table] = [self.counts[table]]
             chunks.append(chunk)
             self.sizes[table].append(rows)
-        self.count(table, rows)
+        self.counts[table] += rows
         if added:
             before = self.added or {}
             self.added = {**before, table: before.get(table, frozenset()) | added}
@@ -211,7 +212,7 @@ class Attempt:
             if self.keepable is not None:
                 facts["content"] = self.keepable.hex()
         outcome, last = end
-        steps = self.steps + last.replace("?", str(int((monotonic() - self.began) * 1000)))
+        steps = self.steps + _timed(last, int((monotonic() - self.began) * 1000))
         doc = shown = None
         if end is _FINALIZED and (p := self.publication) is not None:
             shown = published(p.content, p.effect, p.artifacts, p.removed)
@@ -220,10 +221,10 @@ class Attempt:
                 doc = self.energy.document(self.counts)
             else:
                 doc = kept_json({**facts, "energy": list(self.energy.used)})
-        elif self.counts and facts is not None and facts == {"rows": self.counts}:
-            doc = _counted(*self.counts.items())
         elif facts:
             doc = kept_json(facts)
+        elif self.counts and end is _FINALIZED:
+            doc = _counted(*self.counts.items())
         return Line(c.id, c.fence, outcome, c.attempts, c.worker, reason, steps, doc, shown)
 
     def _ending(
@@ -250,7 +251,7 @@ class Attempt:
         return {"rows": self.counts, **said} if self.counts else said
 
     def _published(self) -> dict[str, Any] | None:
-        """The same of what was published, with the item that it is. None: there are only rows."""
+        """The same of what was published, with its item. None: at most there are rows."""
         if self.facts is None and self.item is None and self.checks is None:
             return None
         said = self._said()

@@ -350,17 +350,15 @@ class Settler:
 
 def _produced(table: RowsTable, ready: Sequence[Attempt]) -> list[Produced]:
     label = table.label
-    return [
-        Produced(
-            s.claim.id,
-            s.claim.event_time,
-            s.sizes.get(label, ()) if s.sizes else (),
-            s.rows.get(label, ()) if s.rows else (),
-            s.publication.predecessor if s.publication else None,
-            s.retired,
-        )
-        for s in ready
-    ]
+    made: list[Produced] = []
+    for s in ready:
+        chunks = s.rows.get(label, ()) if s.rows else ()
+        sizes = s.sizes.get(label) if s.sizes else None
+        if sizes is None:
+            sizes = (s.counts[label],) if chunks and s.counts else ()
+        before = s.publication.predecessor if s.publication else None
+        made.append(Produced(s.claim.id, s.claim.event_at, sizes, chunks, before, s.retired))
+    return made
 
 
 def _lone(batch: list[Attempt]) -> Publication | None:

@@ -24,16 +24,17 @@ Way = Generator[Asked, None, Verdict]
 
 def walk(way: Way, attempt: Attempt) -> Verdict:
     """Call the handlers here and now; how it ended."""
-    asked, verdict = _advance(way)
-    while asked is not None:
-        step, take = asked
-        try:
-            take(_call(step, attempt))
-        except Exception as error:
-            asked, verdict = _advance(way, error)
-        else:
-            asked, verdict = _advance(way)
-    return verdict
+    try:
+        step, take = next(way)
+        while True:
+            try:
+                take(_call(step, attempt))
+            except Exception as error:
+                step, take = way.throw(error)
+            else:
+                step, take = next(way)
+    except StopIteration as end:
+        return end.value
 
 
 async def walk_async(way: Way, attempt: Attempt) -> Verdict:
@@ -54,8 +55,10 @@ async def walk_async(way: Way, attempt: Attempt) -> Verdict:
 
 
 def _call(step: Step, attempt: Attempt) -> Any:
-    attempt.run.is_async = step.is_async
-    return step.function(*(attempt.object, attempt.run)[: step.takes])
+    run = attempt.run
+    if run.is_async != step.is_async:
+        run.is_async = step.is_async
+    return step.function(*(attempt.object, run)[: step.takes])
 
 
 def _advance(way: Way, error: Exception | None = None) -> tuple[Asked | None, Verdict]:

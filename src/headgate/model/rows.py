@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from decimal import Decimal
 from functools import cache
@@ -133,12 +133,20 @@ class Encoder:
 
     def encode(
         self, rows: Iterable[Any], seen: int = 0
-    ) -> Iterator[tuple[int, bytes, frozenset[str]]]:
+    ) -> Iterable[tuple[int, bytes, frozenset[str]]]:
         """JSON arrays of up to `CHUNK` rows: how many, the text, and columns that are new.
 
         `seen` rows of the same object came before these.
         """
         each = _each(rows)
+        chunk = list(islice(each, CHUNK))
+        if len(chunk) == 1 and type(chunk[0]) is dict:
+            return (self._encode(chunk, seen),)
+        return self._chunks(chain(chunk, each), seen)
+
+    def _chunks(
+        self, each: Iterator[Any], seen: int
+    ) -> Iterator[tuple[int, bytes, frozenset[str]]]:
         while chunk := list(islice(each, CHUNK)):
             kinds = set(map(type, chunk))
             if kinds != _DICT and any(map(_is_stream, kinds)):
@@ -242,7 +250,11 @@ class Encoder:
             raise self._blame(plain, seen) or SchemaError(
                 f"{self.table.label}: rows {seen + 1}…: {error}"
             ) from None
-        if b"\\u0000" in text and (blamed := self._blame(plain, seen)) is not None:
+        if (
+            b"\\" in text
+            and b"\\u0000" in text
+            and (blamed := self._blame(plain, seen)) is not None
+        ):
             raise blamed
         if b":null" in text:
             for n, row in enumerate(plain, seen + 1):
@@ -272,17 +284,17 @@ def _is_stream(kind: type) -> bool:
 
 
 @cache
-def _yields_rows(kind: type) -> bool:
-    return hasattr(kind, "__iter__") and not issubclass(kind, (str, bytes, Mapping))
+def _opener(kind: type) -> Callable[[Any], Iterator[Any]]:
+    """What makes rows of such a thing, one after the other."""
+    if _is_stream(kind):
+        return _arrow
+    if not hasattr(kind, "__iter__") or issubclass(kind, (str, bytes, Mapping)):
+        raise SchemaError(f"a rows handler yields rows; it returned a {kind.__name__}")
+    return iter
 
 
 def _each(rows: Any) -> Iterator[Any]:
-    kind = cast("type[object]", type(rows))
-    if _is_stream(kind):
-        return _arrow(rows)
-    if not _yields_rows(kind):
-        raise SchemaError(f"a rows handler yields rows; it returned a {kind.__name__}")
-    return iter(rows)
+    return _opener(cast("type[object]", type(rows)))(rows)
 
 
 def _unpacked(rows: Iterable[Any]) -> Iterator[Any]:
