@@ -7,6 +7,7 @@ job. The clock runs from before the first delivery until the last effect is comm
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from headgate.ledger import FUNCTIONS, MIGRATIONS, inbox
 from headgate.ledger.inbox import Registered
 from headgate.model.envelope import Envelope
 from headgate.pg import Database, migrate
-from headgate.runtime import cycles, loop, station
+from headgate.runtime import loop, station
 from headgate.runtime.intake import count as count_shown
 from headgate.runtime.intake import telling
 from headgate.runtime.tuning import Tuning
@@ -142,14 +143,12 @@ def lone_receiver(together: Together, url: str, folder: Path, n: int, in_flight:
     return loop.run(lambda: _receive(together, url, "rows", folder, told, in_flight, worked=False))
 
 
-_LOOKING: list[asyncio.Task[None]] = []  # as long as the process
-
-
 def set_as_up_does() -> None:
     """What `headgate up` does to the process of a worker; but only errors are logged."""
     configure(level="error")
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 100)
     sys.setswitchinterval(0.001)
-    _LOOKING.append(cycles.begin())
 
 
 async def _work(

@@ -134,7 +134,6 @@ async def _drained(url: str, folder: Path, queue: str, n: int) -> tuple[float, C
         await migrate.migrate(db, MIGRATIONS, FUNCTIONS)
         to = await station.register(db, pipeline)
         drain.open_wire = opened
-        set_as_up_does()
         task = asyncio.create_task(drain.Drain(db, to, source, Tuning()).run())
         await done.wait()
         seconds = perf_counter() - began
@@ -153,6 +152,7 @@ def drained(place: Place, reps: int, n: int = MESSAGES) -> tuple[list[Row], list
             queue = _fill(emulated, n)
             return loop.run(lambda: _bare(queue, n))
 
+        set_as_up_does()
         before = bare()
         for _ in range(reps):
             url, queue = loop.run(place.fresh), _fill(emulated, n)

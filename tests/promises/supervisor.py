@@ -90,29 +90,6 @@ def look(obj):
         file.write(out.stdout)
 """
 
-LEAKY = """
-import os, time
-import headgate as hg
-
-load = hg.Pipeline("load", sources=[hg.Directory("incoming", settle=0, every=0.05)], store="lake")
-
-class Large:
-    def __del__(self):
-        with open("freed", "w"):
-            pass
-
-@load.transform
-def leave(obj):
-    large = Large()
-    large.itself = large
-    del large
-    until = time.monotonic() + 20
-    while not os.path.exists("freed"):
-        if time.monotonic() > until:
-            raise hg.Permanent("what was left behind is still there")
-        time.sleep(0.01)
-"""
-
 
 def written(world: World, monkeypatch: pytest.MonkeyPatch, pipeline: str) -> Path:
     """A file of this text in the folder where we are from now on, and something for it to do."""
@@ -322,14 +299,6 @@ async def test_children_that_are_not_forked_do_the_same(
     assert await world.up(pipeline) == []
     assert await world.outcomes() == {"finalized": 1}
     assert "HEADGATE_CHILD_JOB" not in (world.folder / "seen").read_text()
-
-
-async def test_little_garbage_that_holds_much_is_found_soon(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Values that hold each other are looked for by the clock, not only once there are many."""
-    assert await world.up(written(world, monkeypatch, LEAKY)) == []
-    assert await world.outcomes() == {"finalized": 1}
 
 
 async def test_a_handler_sees_nothing_of_how_its_process_was_started(

@@ -8,6 +8,7 @@ supervisor is gone stops by itself.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -25,7 +26,7 @@ from headgate.telemetry.log import Format, configure, get_logger
 from headgate.telemetry.relay import Collector
 from headgate.telemetry.spans import Gathered
 
-from . import cycles, station
+from . import station
 from .hear import Listener, listeners
 from .job import LEDGER_AWAY, Job, Message
 from .ledger_home import connected
@@ -60,11 +61,10 @@ class Child:
         telling = asyncio.create_task(self._tell_signals())
         try:
             pipelines = [p for target in self.job.targets for p in load(target)]
-            looking = cycles.begin()
-            try:
-                return await self.do(pipelines)
-            finally:
-                looking.cancel()
+            # What lives for one batch need not be looked at by the cycle collector again and again.
+            gc.freeze()
+            gc.set_threshold(20_000, 20, 100)
+            return await self.do(pipelines)
         except UsageError as error:
             self._say(
                 Message(fatal={"text": str(error), "hint": error.hint, "reason": error.reason})
