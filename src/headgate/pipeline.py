@@ -372,7 +372,8 @@ class Path:
     def finish(self, attempts: Sequence[Attempt]) -> None:
         """Forget what these attempts held, once their end is known."""
         for attempt in attempts:
-            attempt.discard()
+            if attempt.spools:
+                attempt.discard()
 
     def _preview(self, obj: Object | None) -> str | None:
         if obj is None:

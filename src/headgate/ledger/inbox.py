@@ -28,7 +28,7 @@ from headgate.model.watermark import EventTime
 from headgate.pg import Database, Link, queries
 
 from . import nearby, watermark
-from .arrays import column
+from .arrays import column, literal
 from .aside import Aside, park
 from .nearby import Told
 from .pace import Pace
@@ -36,7 +36,7 @@ from .pace import Pace
 Q = queries.load(__file__)
 
 RECEIVE = (
-    "SELECT * FROM headgate.receive($1, $2, $3, $4::bytea[], $5::text[], $6::timestamptz[],"
+    "SELECT * FROM headgate.receive($1, $2, $3, $4::bytea[], $5::text::text[], $6::timestamptz[],"
     " $7::timestamptz[], $8::bigint[], $9::bool[], $10::text[], $11::text[], $12::bytea[],"
     " $13::bytea[], $14::int[], $15::text[])"
 )
@@ -268,7 +268,7 @@ async def _receive(
         source,
         len(envelopes) - len(differing),
         keys,
-        uris,
+        literal(uris),
         column([e.event_time for e in told]),
         column([e.received_at for e in told]),
         [first[key][1] for key in keys],

@@ -16,7 +16,7 @@ import orjson
 from headgate.model.entry import Status
 from headgate.pg import Link, Record, queries
 
-from .arrays import column
+from .arrays import column, literal
 from .publication import Publication, Publishing
 
 Q = queries.load(__file__)
@@ -24,12 +24,12 @@ Q = queries.load(__file__)
 SEALED = "SELECT EXISTS (SELECT FROM headgate.journal WHERE batch = $1 AND n = 1 AND hash = $2)"
 _SEAL = (
     "headgate.seal($1::bigint[], $2::int[], $3::text[], $4::smallint[], $5::int[], $6::text[],"
-    " $7::text[], $8::bytea[], $9, raced, $10)"
+    " $7::text::text[], $8::bytea[], $9, raced, $10)"
 )
 SEAL = f"SELECT raced, s.batch, s.xid FROM (SELECT '{{}}'::bigint[] AS raced) r, LATERAL {_SEAL} s"
 # In one statement, since a lone entry waits for every round trip. LATERAL puts them in this order.
 PUBLISH_AND_SEAL = (
-    "SELECT raced, s.batch, s.xid FROM headgate.publish($10, $11, $12::bigint[], $13::text[],"
+    "SELECT raced, s.batch, s.xid FROM headgate.publish($10, $11, $12::bigint[], $13::text::text[],"
     " $14::int[], $15::bigint[], $16::bool[], $17, $18, $19::text[], $20) AS raced,"
     f" LATERAL {_SEAL} s"
 )
@@ -99,7 +99,7 @@ async def seal(
         column([x.attempt for x in lines]),
         column([x.worker for x in lines]),
         column([x.reason for x in lines]),
-        column([x.steps for x in lines]),
+        literal(column([x.steps for x in lines])),
         column([x.doc for x in lines]),
         b"".join(hashes),
     )

@@ -14,7 +14,7 @@ from headgate.model.object import Object
 from headgate.model.ports import Store
 from headgate.pg import Database, Link, queries
 
-from .arrays import column
+from .arrays import column, literal
 from .gate import Head
 
 Q = queries.load(__file__)
@@ -56,7 +56,7 @@ class Publishing:
             self.pipeline,
             self.deployment,
             [p.entry for p in told],
-            [p.uri for p in told],
+            literal([p.uri for p in told]),
             column([p.version for p in told]),
             column(predecessors),
             column([p.removed for p in told]),

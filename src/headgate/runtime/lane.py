@@ -355,8 +355,9 @@ class Lane:
             if self._prepared:
                 self.crew.ready.set()
             if batch:
-                for attempt in batch:
-                    attempt.run.at_work = at_work
+                if self.path.declared.applies:
+                    for attempt in batch:
+                        attempt.run.at_work = at_work
                 self._settling += 1
                 await self._settle(batch)
                 self._settling -= 1
