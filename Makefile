@@ -1,6 +1,7 @@
 # Two commands on a machine that has only Python (3.11 or newer) and make: `make demo`, `make test`.
 # ARGS is handed on:   make test ARGS="-k crash -x"     JOBS=0 runs the tests in one process
-# PYTHON names the interpreter for .venv; `UV=` builds it with pip even where there is uv.
+# PYTHON names the interpreter for .venv, else the first that was built with optimizations is taken;
+# `UV=` builds it with pip even where there is uv.
 
 .DEFAULT_GOAL := help
 BIN := .venv/bin

@@ -70,6 +70,24 @@ def readings(obj, run):
 def shout(obj, run):
     return {"shout.txt": obj.text().upper().encode(), "run.txt": f"{run.id} {run.key}".encode()}
 """
+PLAIN = """
+from typing import TypedDict
+import headgate as hg
+
+rain = hg.Pipeline("rain", store="LAKE")
+
+
+class Reading(TypedDict):
+    station: str
+    mm: float
+
+
+@rain.rows("reading", key="station", schema=Reading)
+def readings(obj):
+    for line in obj.text().split():
+        station, mm = line.split(",")
+        yield {"station": station, "mm": float(mm)}
+"""
 STATIONS = "a,Ahlen\nb,Bern\n"
 LOCAL = Local("~/.cache/headgate", 1 << 20)
 
@@ -155,6 +173,16 @@ async def test_a_thousand_entries_come_out_the_same_to_the_byte(world: World) ->
     assert not +report.apart
     assert (await world.count("headgate.entry"), await place.seen()) == before
     assert await world.val("SELECT state FROM headgate.replay") == "done"
+
+
+async def test_messages_of_which_there_are_only_rows_come_out_the_same(world: World) -> None:
+    """How many rows there were is known of them too."""
+    place = Place(world, PLAIN)
+    await world.receive(place.pipeline, change("a", "a,1 b,2"), change("b", "c,3"), change("c", ""))
+    await world.run(place.pipeline)
+    report = await place.verify()
+    assert report.ok, report.divergences
+    assert report.same == 3
 
 
 async def test_nothing_from_beyond_the_watermark_is_replayed(world: World) -> None:
