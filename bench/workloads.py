@@ -32,7 +32,7 @@ from .others import PEERS
 from .pipelines import Kind
 from .processes import Failed
 from .result import Figure, Row
-from .server import Place
+from .server import Place, serving
 
 HOW: dict[Kind, str] = {
     "rows": "declared rows; one process receives, one works",
@@ -69,14 +69,18 @@ def _valid(what: str, counted: Count) -> None:
         raise Failed(f"{what}: {counted.lost} events lost, {counted.double} applied twice")
 
 
-def wal(place: Place, n: int) -> list[Figure]:
-    """WAL of the whole job over a whole checkpoint cycle, with full-page writes."""
-    url = loop.run(place.fresh)
-    loop.run(lambda: gate.prepare(url, "rows", place.folder))  # its end is a CHECKPOINT
-    before = loop.run(place.wal_position)
-    out = gate.through(url, "rows", place.folder, n)
-    loop.run(place.checkpoint)
-    written = loop.run(place.wal_position) - before
+def wal(n: int) -> list[Figure]:
+    """WAL of the whole job over a whole checkpoint cycle, with full-page writes.
+
+    On a server of its own: elsewhere what was measured before is being vacuumed, and logged too.
+    """
+    with serving() as place:
+        url = loop.run(place.fresh)
+        loop.run(lambda: gate.prepare(url, "rows", place.folder))  # its end is a CHECKPOINT
+        before = loop.run(place.wal_position)
+        out = gate.through(url, "rows", place.folder, n)
+        loop.run(place.checkpoint)
+        written = loop.run(place.wal_position) - before
     _valid("wal", out.count)
     new = len(ids(gate.everything(n)))
     how = f"declared rows, {n} deliveries of {new} events; CHECKPOINT before and after"
@@ -139,7 +143,7 @@ class Size:
 
 # What has a yardstick of its own, or none.
 APART: dict[str, Callable[[Place, Size], Measured]] = {
-    "wal": lambda place, size: ([], wal(place, size.n)),
+    "wal": lambda _, size: ([], wal(size.n)),
     "latency": lambda place, size: ([], light(place, size.n)),
     "small_files": lambda place, size: files.small(place, size.reps, size.files),
     "large_file": lambda place, size: files.large(place, size.reps, size.large_bytes),

@@ -31,9 +31,9 @@ from .transaction import DRIVERS, REFUSED, BlockingTx, Deferred, Statements, Tx,
 CHUNK = 32
 # Who has to run again since somebody of many failed, runs with so many times fewer at once.
 FEWER = 4
-# How a chunk gets its savepoint. The last one is left to COMMIT.
-_FIRST = "SAVEPOINT headgate_chunk"
-_NEXT = f"RELEASE headgate_chunk; {_FIRST}"
+# How a chunk gets its savepoint: the first one travels with BEGIN, the last one is left to COMMIT.
+BEGIN_CHUNK = "SAVEPOINT headgate_chunk"
+_NEXT = f"RELEASE headgate_chunk; {BEGIN_CHUNK}"
 # The clock is set anew when so much of the time is gone, not for every entry.
 _SLACK = 0.1
 # The whole transaction is run again, and nobody is charged.
@@ -55,6 +55,8 @@ async def apply(
     pooler: bool = False,
 ) -> Failed:
     """Run every handler for every entry, rows first; the entries that failed, undone, with why.
+
+    `BEGIN_CHUNK` is the last that was said on this connection.
 
     With the right `habit` they need not take turns, since nobody could tell.
     """
@@ -81,7 +83,7 @@ class _Chunks:
         self._steps = steps
         self._write_rows = write_rows
         self._limit_seconds = limit_seconds
-        self._behind: str | None = _FIRST
+        self._behind: str | None = None  # it stands
         # Behind a pooler the next transaction may meet another server that knows none of them.
         self._statements: Statements | None = None if pooler else {}
         self._habit = None if pooler or not all(map(_is_async, steps)) else habit

@@ -38,7 +38,7 @@ from headgate.model.verdict import Finalized, Quarantine, Release, Retry, Skippe
 from headgate.pg import Database, Link, driver
 
 from . import budget, gate, item, object, publication, quarantine
-from .apply import apply
+from .apply import BEGIN_CHUNK, apply
 from .attempt import Attempt, database_now
 from .inbox import Registered
 from .journal import seal, seal_lone
@@ -177,6 +177,8 @@ class Settler:
             claims = sorted([s.claim for s in live], key=_BY_ID)
             ids, fences = [c.id for c in claims], [c.fence for c in claims]
             first.append(gate.leaving(at.pipeline, claims[0].worker, ids, fences))
+        if self._applies:
+            first.append(BEGIN_CHUNK)
         # A handler may take a while between two statements, but not longer than it may run.
         idle = 2 * self._apply_seconds
         async with self._db.transaction(idle_seconds=idle, first=first) as link:
