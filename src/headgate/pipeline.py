@@ -306,7 +306,8 @@ class Path:
             raise verdict_of(failures)
 
     def _rows(self, attempt: Attempt, encoder: Encoder, rows: Any) -> None:
-        seen = attempt.counts[encoder.label] if attempt.counts else 0
+        assert attempt.counts is not None, "what is counted begins with none"
+        seen = attempt.counts[encoder.label]
         for n, chunk, added in encoder.encode(() if rows is None else rows, seen):
             attempt.produced(encoder.label, n, chunk, added, Spill)
 

@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal, TypedDict
 
+import msgspec
 import pydantic
 import pytest
 from tests.world import World, change
@@ -344,6 +345,21 @@ async def test_the_journal_says_how_many_rows_a_message_made(world: World) -> No
         " FROM headgate.journal j JOIN headgate.entry e ON e.id = j.entry ORDER BY e.uri"
     )
     assert said == [("test://a", "1"), ("test://b", "0"), ("test://lone", "2")]
+
+
+@pytest.mark.parametrize("at", [datetime.min, datetime.max], ids=["first", "last"])
+async def test_a_sender_without_a_clock_is_served(world: World, at: datetime) -> None:
+    """Some say the year 1 where they know no time."""
+    p = readings(world)
+    told = change("a", sheet("S,1")), change("b", sheet("T,2"))
+    for n in (1, 2):  # alone, and together
+        odd = [msgspec.structs.replace(e, event_time=at.replace(tzinfo=UTC)) for e in told[n - 1 :]]
+        await world.receive(p, *odd)
+        await world.run(p)
+    await world.receive(p, *told)
+    await world.run(p)
+    assert await world.table("reading", "station") == [("S",), ("T",)]
+    assert set(await world.outcomes()) == {"finalized"}
 
 
 async def test_rows_that_were_there_before_headgate_give_way_to_files(world: World):

@@ -17,8 +17,8 @@
 -- Rows of work that were never started are changed by nobody but a claim, so they need no lock of
 -- their own; one that changed all the same has another place by then, and is not taken.
 --
--- `first_at` is null for what is claimed for the first time, `claimed` is the time of this claim. The times
--- of the entry are answered as they are sent (pg/instant.py): few are ever looked at.
+-- `first_at` is null for what is claimed for the first time, `claimed` is the time of this claim.
+-- The times of the entry are answered as they are sent (pg/instant.py): few are ever looked at.
 -- `floor_id` is a hint that saves walking over rows already finished but not yet vacuumed away.
 -- `idle` says that the worker holds nothing: only then may it take an entry that must run alone,
 -- and then it takes nothing else.
@@ -147,8 +147,8 @@ BEGIN
         RETURNING o.*)
     SELECT t.id, t.fence, t.attempts, t.deaths, t.alone, t.subject,
            nullif(t.first_at, now_at), epoch, t.due_at IS NOT NULL, t.upstream,
-           e.key, e.uri, timestamptz_send(e.event_time), timestamptz_send(e.received_at), e.removed, e.sequence, e.envelope, e.data, e.reverts,
-           e.replays, t.part,
+           e.key, e.uri, timestamptz_send(e.event_time), timestamptz_send(e.received_at), e.removed,
+           e.sequence, e.envelope, e.data, e.reverts, e.replays, t.part,
            held.coalesce_seconds IS NOT NULL AND t.attempts = 1 AND t.due_at IS NULL
                AND headgate.superseded(t.subject, e.id, e.uri, e.sequence,
                    headgate.stood_at(e.sequence, e.event_time, e.received_at)),

@@ -250,11 +250,7 @@ class Encoder:
             raise self._blame(plain, seen) or SchemaError(
                 f"{self.table.label}: rows {seen + 1}…: {error}"
             ) from None
-        if (
-            b"\\" in text
-            and b"\\u0000" in text
-            and (blamed := self._blame(plain, seen)) is not None
-        ):
+        if b"\\u0000" in text and (blamed := self._blame(plain, seen)) is not None:
             raise blamed
         if b":null" in text:
             for n, row in enumerate(plain, seen + 1):
