@@ -502,3 +502,15 @@ async def test_a_worker_that_registered_anew_settles_under_both_its_numbers(worl
     await world.finish(path, [*first, *second])
     assert await world.outcomes() == {"finalized": 2}
     assert await world.count("headgate.work") == 0
+
+
+async def test_who_dies_with_an_entry_is_charged_by_the_plan_of_what_noticed_it(
+    world: World,
+) -> None:
+    """Its pipeline has no plan of its own, and the ledger does not say what goes without saying."""
+    p = world.pipeline(retry=None)
+    path, worker = await world.path(p), await world.worker()
+    await world.receive(p, change("a"))
+    (claim,) = await world.claim(path, worker)
+    await workers.bury(world.db, worker, "killed", running=[claim.id])
+    assert await world.outcomes() == {"waiting:worker_lost": 1}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from operator import attrgetter
 from types import MappingProxyType
@@ -103,7 +103,8 @@ class Envelope(
         return cls(
             **msgspec.structs.asdict(_decode(document)),
             uri=uri,
-            event_time=event_time,
+            # The driver gives the first and the last time there is without a zone.
+            event_time=event_time if event_time.tzinfo else event_time.replace(tzinfo=UTC),
             received_at=received_at,
             sequence=sequence,
             idempotency_key=key.hex(),
