@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from decimal import Decimal
+from ipaddress import IPv4Address
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -12,6 +15,7 @@ import pytest
 from headgate.pg import Database, driver
 from headgate.pg.driver import ARRAYS
 
+HERE = IPv4Address("127.0.0.1")
 WHEN = datetime(2026, 5, 1, 12, tzinfo=UTC)
 VALUES: dict[str, list[Any]] = {
     "bool": [True, None, False],
@@ -20,7 +24,13 @@ VALUES: dict[str, list[Any]] = {
     "int4": [1, None, -(2**31)],
     "int8": [1, None, 2**63 - 1],
     "float8": [0.5, None, -1e300],
+    "timestamp": [WHEN.replace(tzinfo=None), None],
     "timestamptz": [WHEN, None],
+    "date": [WHEN.date(), None],
+    "numeric": [Decimal("1.50"), None, Decimal("-1e30")],
+    "uuid": [UUID(int=7), None],
+    "json": ['{"a":  "\\""}', None],
+    "jsonb": ['{"a": "\\""}', None],
 }
 ASKED = (
     "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'WITH RECURSIVE typeinfo%'"
@@ -85,10 +95,10 @@ def test_what_is_not_known_is_asked_for(url: str, asked: list[set[int]]) -> None
         async with await Database.open(url) as db, db.connection() as link:
             await link.execute("CREATE TYPE colour AS ENUM ('red', 'blue')")
             told = await link.fetchrow(
-                "SELECT $1::colour[] AS a, $2::int[] AS b, $3::date[] AS c", ["red"], [1], [WHEN]
+                "SELECT $1::colour[] AS a, $2::int[] AS b, $3::inet[] AS c", ["red"], [1], [HERE]
             )
             assert told is not None
-            assert (told["a"], told["b"], told["c"]) == (["red"], [1], [WHEN.date()])
+            assert (told["a"], told["b"], told["c"]) == (["red"], [1], [HERE])
             assert await link.fetchval(ASKED) == 1
 
     asyncio.run(scenario())

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 
 from headgate.ledger import operation as ledger
+from headgate.ledger.deferred import send
 from headgate.ledger.operation import Asking, Ending, Lease
-from headgate.ledger.transaction import send
 from headgate.model.operation import named
 from headgate.operations.kept import keep
 from headgate.pg import Database

@@ -24,9 +24,10 @@ from headgate.pg import Link, driver
 from headgate.pg.link import is_away
 
 from .attempt import Attempt
+from .deferred import Deferred, Deferring, TableChanged, send
 from .run import RunNow, in_thread, mishap
 from .together import Habit, InDoubt, Line, SharedTx
-from .transaction import DRIVERS, REFUSED, BlockingTx, Deferred, Statements, Tx, send
+from .transaction import DRIVERS, REFUSED, BlockingTx, Statements, Tx
 
 CHUNK = 32
 # Who has to run again since somebody of many failed, runs with so many times fewer at once.
@@ -52,6 +53,7 @@ async def apply(
     limit_seconds: float,
     *,
     habit: Habit,
+    deferring: Deferring,
     pooler: bool = False,
 ) -> Failed:
     """Run every handler for every entry, rows first; the entries that failed, undone, with why.
@@ -61,7 +63,7 @@ async def apply(
     With the right `habit` they need not take turns, since nobody could tell.
     """
     link.lent = True
-    chunks = _Chunks(link, steps, write_rows, limit_seconds, habit, pooler)
+    chunks = _Chunks(link, steps, write_rows, limit_seconds, habit, deferring, pooler)
     await chunks.run(list(attempts))
     return chunks.failed
 
@@ -76,9 +78,11 @@ class _Chunks:
         write_rows: Write | None,
         limit_seconds: float,
         habit: Habit,
+        deferring: Deferring,
         pooler: bool,
     ) -> None:
         self.failed: Failed = []
+        self._loop = asyncio.get_running_loop()  # to ask for it takes longer than what it tells
         self._link = link
         self._steps = steps
         self._write_rows = write_rows
@@ -87,6 +91,8 @@ class _Chunks:
         # Behind a pooler the next transaction may meet another server that knows none of them.
         self._statements: Statements | None = None if pooler else {}
         self._habit = None if pooler or not all(map(_is_async, steps)) else habit
+        self._deferring = None if pooler else deferring
+        self._as_said = False  # as after a refusal of what was not
 
     async def run(self, attempts: list[Attempt]) -> None:
         while attempts:
@@ -175,26 +181,38 @@ class _Chunks:
 
     def _wind_up(self, limit: asyncio.Timeout) -> None:
         """Give the next entry its time, and a little more: setting a clock is not free."""
-        now, ends = asyncio.get_running_loop().time(), limit.when()
+        now, ends = self._loop.time(), limit.when()
         if ends is None or ends - now < self._limit_seconds:
             limit.reschedule(now + self._limit_seconds * (1 + _SLACK))
 
     async def _flush(self, done: list[Attempt], deferred: Sequence[Deferred]) -> None:
         """Send what was deferred. Whose it was that failed is found by running fewer at once."""
         limit = asyncio.timeout(self._limit_seconds)
+        as_said = True
         try:
             async with limit:
-                await send(self._link, deferred)
+                if self._deferring is None or self._as_said or len(deferred) <= CHUNK:
+                    await send(self._link, deferred)
+                else:
+                    parcel = await self._deferring.pack(self._link, deferred)
+                    as_said = parcel.as_said
+                    await parcel.send(self._link)
         except _NOBODYS_FAULT:
             raise
-        except (*REFUSED, TimeoutError) as raised:
-            error = self._late() if limit.expired() else raised
+        except (*REFUSED, TableChanged, TimeoutError) as raised:
+            late = limit.expired()
+            error = self._late() if late else raised
             _wait_out(self._link, error)
-            if len(done) == 1:
+            if len(done) == 1 and (as_said or late):
                 self.failed.append((done[0], error))
                 await self._again([])
                 return
+            failed = len(self.failed)
+            self._as_said, before = self._as_said or not as_said, self._as_said
             await self._again(*_parts(done, CHUNK if len(done) > CHUNK else 1))
+            self._as_said = before
+            if self._deferring is not None and not (as_said or late or len(self.failed) > failed):
+                self._deferring.refused(error)
 
     async def _again(self, *parts: list[Attempt]) -> None:
         """Undo this chunk, and run these entries of it again."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Sequence
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 
@@ -12,9 +13,21 @@ def column(values: list[T]) -> list[T]:
     return values[:1] if values and values.count(values[0]) == len(values) else values
 
 
-def literal(texts: list[str]) -> str:
+def literal(texts: Sequence[str | None]) -> str:
     """Texts as one text that Postgres reads as an array: it travels in half the time."""
-    told = '","'.join(texts)
+    if not texts:
+        return "{}"
+    try:
+        told = '","'.join(cast(Sequence[str], texts))
+    except TypeError:  # one of them is None
+        return f"{{{','.join(map(_element, texts))}}}"
     if "\\" in told or told.count('"') != 2 * (len(texts) - 1):
-        told = '","'.join(t.replace("\\", "\\\\").replace('"', '\\"') for t in texts)
-    return f'{{"{told}"}}' if texts else "{}"
+        return f"{{{','.join(map(_element, texts))}}}"
+    return f'{{"{told}"}}'
+
+
+def _element(text: str | None) -> str:
+    if text is None:
+        return "NULL"
+    escaped = str.replace(text, "\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

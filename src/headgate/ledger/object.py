@@ -14,7 +14,7 @@ from headgate.model.crash import reached
 from headgate.model.entry import Point
 from headgate.pg import Database, Link, driver, queries
 
-from .transaction import Deferred
+from .deferred import Deferred
 
 Q = queries.load(__file__)
 

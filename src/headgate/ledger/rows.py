@@ -1,8 +1,7 @@
 """Declared rows: upserted set-wise, owned by the object that produced them, never out of order.
 
-This is the one place where SQL is assembled: from identifiers that were checked when they were
-declared, each of them quoted. Every row carries the entry that produced it and that entry's event
-time, so that
+SQL is assembled here: from identifiers that were checked when they were declared, each of them
+quoted. Every row carries the entry that produced it and that entry's event time, so that
 
 - a new version of an object first takes back the rows of the version before it,
 - a row that a newer event wrote is not overwritten by an older one,

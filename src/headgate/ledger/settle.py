@@ -40,6 +40,7 @@ from headgate.pg import Database, Link, driver
 from . import budget, gate, item, object, publication, quarantine
 from .apply import BEGIN_CHUNK, apply
 from .attempt import Attempt, database_now
+from .deferred import Deferring
 from .inbox import Registered
 from .journal import seal, seal_lone
 from .publication import Publication
@@ -86,6 +87,7 @@ class Settler:
         self._applies = applies
         self._serial = not independent
         self._habit = Habit(in_order=not independent)
+        self._deferring = Deferring()
         self._catalogued = catalogued
         self._apply_seconds = apply_seconds
         self._judge = judge
@@ -215,6 +217,7 @@ class Settler:
                 rows,
                 self._apply_seconds,
                 habit=self._habit,
+                deferring=self._deferring,
                 pooler=self._db.pooler,
             )
             for attempt, error in failed:

@@ -29,8 +29,9 @@ from typing import Any, NamedTuple
 
 from headgate.pg import Connection
 
+from .deferred import portions
 from .run import RunNow, mishap
-from .transaction import OVER, REFUSED, Statements, Tx, check, portions
+from .transaction import OVER, REFUSED, Statements, Tx, check
 
 _SQL, _PLACE = attrgetter("sql"), attrgetter("place")
 Wrong = BaseException | None

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from decimal import Decimal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
-from uuid import UUID
 
 from headgate.errors import EffectRefused
-from headgate.pg import Connection, Link, driver
+from headgate.pg import Connection, driver
 from headgate.pg.driver import Statement
+
+from .deferred import Deferred, portions
 
 _FORBIDDEN = frozenset(
     [
@@ -89,62 +86,26 @@ def _begin(sql: str) -> int:
             at = edge.end()
 
 
-Deferred = tuple[str, tuple[Any, ...]]
 Statements = dict[str, Statement]
 REMEMBERED = 100
-AT_ONCE_BYTES = 48 * 1024
 # What a handler raises by itself may look alike: a refused connection to somewhere else, say.
 DRIVERS = (driver.PostgresError, driver.InterfaceError, driver.InternalClientError)
 # The same, or what is wrong with the arguments.
 REFUSED = (*DRIVERS, ValueError, TypeError)
-_SMALL = (int, float, type(None), datetime, date, Decimal, UUID)
-_TEXT = itemgetter(0)
 OVER = EffectRefused("tx: the handler's time in apply is over")
-
-
-async def send(link: Link, deferred: Sequence[Deferred]) -> None:
-    """Send deferred statements, in their order. Neighbours with the same text travel together."""
-    for sql, group in groupby(deferred, key=_TEXT):
-        for some in portions([args for _, args in group]):
-            await link.raw.executemany(sql, some)
-
-
-def portions(args: Sequence[Sequence[Any]]) -> Iterator[list[Sequence[Any]]]:
-    """Arguments that travel together, in portions that the driver hands over at once.
-
-    More than the kernel takes at once it sends piece by piece, and there it is deaf: whoever gives
-    up waiting, since somebody else holds a lock, would wait for ever.
-    """
-    some: list[Sequence[Any]] = []
-    held = 0
-    for one in args:
-        size = 0
-        for value in one:
-            if isinstance(value, str):
-                size += len(value) if value.isascii() else 4 * len(value)
-            elif isinstance(value, bytes):
-                size += len(value)
-            else:
-                size += 40 if isinstance(value, _SMALL) else AT_ONCE_BYTES
-        if some and held + size > AT_ONCE_BYTES:
-            yield some
-            some, held = [], 0
-        some.append(one)
-        held += size
-    if some:
-        yield some
 
 
 class Tx:
     """`hg.Transaction`: the connection of the finalize transaction, for one entry."""
 
+    failed: BaseException | None = None
+    sent = False
+    _turn: asyncio.Lock | None = None
+    _running: frozenset[asyncio.Task[Any]] = frozenset()
+
     def __init__(self, connection: Connection, statements: Statements | None = None) -> None:
         self._connection = connection
         self._statements = statements
-        self._running: set[asyncio.Task[Any]] = set()
-        self._turn: asyncio.Lock | None = None
-        self.failed: BaseException | None = None
-        self.sent = False
         self.deferred: list[Deferred] = []
 
     async def execute(self, sql: str, *args: Any) -> str:
@@ -178,7 +139,7 @@ class Tx:
             self.failed = self.failed or error
             raise
 
-    def end(self) -> set[asyncio.Task[Any]]:
+    def end(self) -> frozenset[asyncio.Task[Any]]:
         """Nothing of this handler reaches the connection any more, whatever still runs of it.
 
         A plain handler that ran out of time goes on in its thread, perhaps in a statement: that
@@ -187,7 +148,7 @@ class Tx:
         self.failed = self.failed or OVER
         for task in self._running:
             task.cancel()
-        return set(self._running)
+        return self._running
 
     async def _execute(self, sql: str, args: Sequence[Any]) -> str:
         if self._statements is None and args:
@@ -231,7 +192,7 @@ class Tx:
         task = asyncio.current_task()
         assert task is not None
         self.sent = True
-        self._running.add(task)
+        self._running |= {task}
         try:
             if self._turn is None:
                 self._turn = asyncio.Lock()
@@ -243,7 +204,7 @@ class Tx:
             self.failed = self.failed or error
             raise
         finally:
-            self._running.discard(task)
+            self._running -= {task}
 
 
 class BlockingTx:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from headgate import errors
 from headgate.ledger import operation as ledger
+from headgate.ledger.deferred import Deferred, send
 from headgate.ledger.operation import Answer, Asking, Ending, Lease
-from headgate.ledger.transaction import Deferred, send
 from headgate.model.crash import reached
 from headgate.model.operation import Manner, Moment
 from headgate.pg import Database, driver

@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 
 from headgate.errors import EffectRefused, ObjectMissing
+from headgate.ledger.deferred import Deferred
 from headgate.ledger.operation import Kept
-from headgate.ledger.transaction import Deferred
 from headgate.pg import Database
 
 

@@ -12,7 +12,8 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from headgate.errors import EffectRefused
-from headgate.ledger.transaction import Deferred, Tx, check, send
+from headgate.ledger.deferred import Deferred, send
+from headgate.ledger.transaction import Tx, check
 from headgate.model.crash import reached
 from headgate.model.operation import Moment
 from headgate.pg import Database, Link, driver

@@ -37,7 +37,13 @@ ARRAYS = {
     1007: (23, "int4", "integer"),
     1016: (20, "int8", "bigint"),
     1022: (701, "float8", "double precision"),
+    1115: (1114, "timestamp", "timestamp without time zone"),
+    1182: (1082, "date", "date"),
     1185: (1184, "timestamptz", "timestamp with time zone"),
+    1231: (1700, "numeric", "numeric"),
+    199: (114, "json", "json"),
+    2951: (2950, "uuid", "uuid"),
+    3807: (3802, "jsonb", "jsonb"),
 }
 
 
@@ -48,6 +54,7 @@ class Statement(Protocol):
     async def fetchrow(self, *args: Any) -> Record | None: ...
     async def fetchmany(self, args: Sequence[Sequence[Any]]) -> list[Record]: ...
     def get_statusmsg(self) -> str: ...
+    def get_parameters(self) -> tuple[Any, ...]: ...
 
 
 class Connection(Protocol):
