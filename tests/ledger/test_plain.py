@@ -40,7 +40,7 @@ UPSERT = "INSERT INTO t (k, n) VALUES ($1, $2) ON CONFLICT (k) DO UPDATE SET n =
 def test_an_insert_of_one_row_is_read_as_one_of_many(sql: str, wanted: str) -> None:
     read = plain(sql)
     assert read is not None
-    assert read.adds
+    assert read.touches == ("upd" if "UPDATE" in sql else "")
     assert read.many is not None
     assert read.many.sql(["A", "B"][: read.many.arguments], "true") == wanted
 
@@ -65,26 +65,33 @@ def test_what_is_updated_is_known_by_its_key(sql: str, key: tuple[int, ...]) -> 
 
 
 @pytest.mark.parametrize(
-    ("sql", "table", "adds"),
+    ("sql", "table", "touches"),
     [
-        ("INSERT INTO t VALUES (1)", "t", True),  # nothing in it differs
-        ("INSERT INTO t (a) VALUES ($1), ($2)", "t", True),
-        ("INSERT INTO t (k) VALUES ($1) ON CONFLICT (k) DO UPDATE SET n = $2", "t", True),
-        ("INSERT INTO t VALUES ($1) ON CONFLICT (k) DO UPDATE SET n = 1", "t", True),
-        ("INSERT INTO t (n) VALUES ($1) ON CONFLICT (k) DO UPDATE SET n = 1", "t", True),
-        (UPSERT.replace("$1", "lower($1)"), "t", True),  # two arguments, one key
-        (UPSERT.replace("(k) DO", "ON CONSTRAINT c DO"), "t", True),
-        (UPSERT.replace("(k) DO", "(k) WHERE n > 0 DO"), "t", True),
-        ("UPDATE t SET n = n + $1 WHERE k IN ($2, $3)", "t", False),
-        ('update s."T" as x set n = 1 where x.n is distinct from $1', 's."T"', False),
-        ("DELETE FROM t WHERE k = $1", "t", False),
-        ("DELETE FROM t", "t", False),
+        ("INSERT INTO t VALUES (1)", "t", ""),  # nothing in it differs
+        ("INSERT INTO t (a) VALUES ($1), ($2)", "t", ""),
+        ("INSERT INTO t (k) VALUES ($1) ON CONFLICT (k) DO UPDATE SET n = $2", "t", "upd"),
+        ("INSERT INTO t VALUES ($1) ON CONFLICT (k) DO UPDATE SET n = 1", "t", "upd"),
+        ("INSERT INTO t (n) VALUES ($1) ON CONFLICT (k) DO UPDATE SET n = 1", "t", "upd"),
+        (UPSERT.replace("$1", "lower($1)"), "t", "upd"),  # two arguments, one key
+        (UPSERT.replace("(k) DO", "ON CONSTRAINT c DO"), "t", "upd"),
+        (UPSERT.replace("(k) DO", "(k) WHERE n > 0 DO"), "t", "upd"),
+        ("UPDATE t SET n = n + $1 WHERE k IN ($2, $3)", "t", "upd"),
+        ('update s."T" as x set n = 1 where x.n is distinct from $1', 's."T"', "upd"),
+        ("DELETE FROM t WHERE k = $1", "t", "del"),
+        ("DELETE FROM t", "t", "del"),
     ],
 )
-def test_what_cannot_be_one_of_many_may_still_move(sql: str, table: str, adds: bool) -> None:
+def test_what_cannot_be_one_of_many_may_still_move(sql: str, table: str, touches: str) -> None:
     read = plain(sql)
     assert read is not None
-    assert (read.table, read.adds, read.many) == (table, adds, None)
+    assert (read.table, read.touches, read.many) == (table, touches, None)
+
+
+def test_what_follows_a_dot_has_to_be_a_column() -> None:
+    """`t.seen` may be a function of a whole row."""
+    read = plain('UPDATE s.t AS x SET n = x.N + x."A ""b" - 1.5 WHERE x . seen > .5')
+    assert read is not None
+    assert read.columns == {"n", 'A "b', "seen"}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +105,14 @@ def test_what_cannot_be_one_of_many_may_still_move(sql: str, table: str, adds: b
         "INSERT INTO t (a) VALUES (count_them($1))",
         'INSERT INTO t (a) VALUES ("count them"($1))',
         "INSERT INTO t (a) VALUES (s.now())",
+        "INSERT INTO t (a) VALUES ($1::mine)",
+        "INSERT INTO t (a) VALUES ($1::s.text)",
+        'INSERT INTO t (a) VALUES ($1::"text")',
+        "INSERT INTO t (a) VALUES (CAST($1 AS mine))",
+        "INSERT INTO t (a) VALUES (mine '1')",
+        "INSERT INTO t (a) VALUES ($1 ##% $2)",
+        "INSERT INTO t (a) VALUES ($1 OPERATOR(s.+) $2)",
+        "UPDATE t SET n = (t).seen",
         "INSERT INTO t (a) VALUES (nextval('s'))",
         "INSERT INTO t (a) VALUES (E'\\'')",
         "INSERT INTO t (a) VALUES ('\\')",

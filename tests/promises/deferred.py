@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -146,6 +147,26 @@ async def test_the_same_within_one_entry(world: World) -> None:
     await world.receive(p, change("a"))
     await world.run(p)
     assert await world.rows("SELECT n FROM near ORDER BY place") == [(50,), (10,)]
+    assert await world.outcomes() == {"finalized": 1}
+
+
+async def test_a_key_that_cannot_be_compared_is_no_failure(world: World) -> None:
+    """What goes wrong before anything was sent is nobody's fault, either."""
+    p = world.pipeline()
+    await world.db.execute("CREATE TABLE near (place numeric PRIMARY KEY, n int)")
+
+    @p.apply
+    def count(tx: hg.BlockingTransaction, obj: hg.Object) -> None:
+        for place in [Decimal("sNaN"), *map(Decimal, range(MANY))]:
+            tx.later(
+                "INSERT INTO near (place, n) VALUES ($1, 1)"
+                " ON CONFLICT (place) DO UPDATE SET n = near.n + 1",
+                place,
+            )
+
+    await world.receive(p, change("a"))
+    await world.run(p)
+    assert await world.val("SELECT count(*) FROM near") == MANY + 1
     assert await world.outcomes() == {"finalized": 1}
 
 

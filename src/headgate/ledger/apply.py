@@ -24,7 +24,7 @@ from headgate.pg import Link, driver
 from headgate.pg.link import is_away
 
 from .attempt import Attempt
-from .deferred import Deferred, Deferring, TableChanged, send
+from .deferred import Deferred, Deferring, send
 from .run import RunNow, in_thread, mishap
 from .together import Habit, InDoubt, Line, SharedTx
 from .transaction import DRIVERS, REFUSED, BlockingTx, Statements, Tx
@@ -92,7 +92,7 @@ class _Chunks:
         self._statements: Statements | None = None if pooler else {}
         self._habit = None if pooler or not all(map(_is_async, steps)) else habit
         self._deferring = None if pooler else deferring
-        self._as_said = False  # as after a refusal of what was not
+        self._in_order = False  # what is deferred is sent as it was said
 
     async def run(self, attempts: list[Attempt]) -> None:
         while attempts:
@@ -188,18 +188,19 @@ class _Chunks:
     async def _flush(self, done: list[Attempt], deferred: Sequence[Deferred]) -> None:
         """Send what was deferred. Whose it was that failed is found by running fewer at once."""
         limit = asyncio.timeout(self._limit_seconds)
-        as_said = True
+        deferring = None if self._in_order or len(deferred) <= CHUNK else self._deferring
+        as_said = deferring is None
         try:
             async with limit:
-                if self._deferring is None or self._as_said or len(deferred) <= CHUNK:
+                if deferring is None:
                     await send(self._link, deferred)
                 else:
-                    parcel = await self._deferring.pack(self._link, deferred)
+                    parcel = await deferring.pack(self._link, deferred)
                     as_said = parcel.as_said
                     await parcel.send(self._link)
         except _NOBODYS_FAULT:
             raise
-        except (*REFUSED, TableChanged, TimeoutError) as raised:
+        except (*REFUSED, TimeoutError) as raised:
             late = limit.expired()
             error = self._late() if late else raised
             _wait_out(self._link, error)
@@ -207,12 +208,12 @@ class _Chunks:
                 self.failed.append((done[0], error))
                 await self._again([])
                 return
-            failed = len(self.failed)
-            self._as_said, before = self._as_said or not as_said, self._as_said
+            failed, in_order = len(self.failed), self._in_order
+            self._in_order = in_order or not as_said
             await self._again(*_parts(done, CHUNK if len(done) > CHUNK else 1))
-            self._as_said = before
-            if self._deferring is not None and not (as_said or late or len(self.failed) > failed):
-                self._deferring.refused(error)
+            self._in_order = in_order
+            if deferring is not None and not (as_said or late or len(self.failed) > failed):
+                deferring.refused(error)
 
     async def _again(self, *parts: list[Attempt]) -> None:
         """Undo this chunk, and run these entries of it again."""

@@ -6,8 +6,8 @@ statement has a neighbour like itself. And even together, Postgres begins and en
 
 So where nobody could tell, statements travel by their words, and inserts of the same words are one
 insert of many rows. Nobody could tell where each of them touches a table of its own that is as
-plain as its words (`plain.py`). Two inserts that lead to different tables may have a foreign key
-between them: then a row may find one that a later entry brings, and is not refused.
+plain as its words (`plain.py`, `deferred.sql`), but for one thing: a foreign key may find a row
+that a later entry brings, and is not refused.
 
 What was changed like this and then refused is undone and sent again as it was said.
 """
@@ -19,6 +19,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from itertools import chain, count, groupby
 from operator import itemgetter
+from time import monotonic
 from types import MappingProxyType
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -27,7 +28,7 @@ from headgate.pg import Link, driver, queries
 from headgate.pg.link import rename
 
 from .arrays import literal
-from .plain import Many, plain
+from .plain import Plain, plain
 
 Q = queries.load(__file__)
 
@@ -40,6 +41,8 @@ MANY_BYTES = 1 << 20
 MANY_ROWS = 8
 # Who says more different things has put values into the text, and it is looked at no further.
 MOST_WORDS = 16
+LOOK_AGAIN_SECONDS = 60.0
+NOT_PLAIN = "HG004"  # is_plain in deferred.sql
 # Types of arguments that may travel as arrays: an array of them holds nothing but single values.
 _TEXTS = frozenset(["text", "varchar"])
 _KNOWN = frozenset(name for _, name, _ in driver.ARRAYS.values()) | _TEXTS
@@ -85,15 +88,11 @@ def portions(args: Arguments, most: int = AT_ONCE_BYTES) -> Iterator[list[Sequen
         yield some
 
 
-class TableChanged(Exception):
-    """A table is not as plain as it was when it was looked at. Nothing of this may stay."""
-
-
 class _Form(NamedTuple):
-    """An INSERT of one row, as one of many. It adds nothing where a table is not plain any more."""
+    """An INSERT of one row as one of many, which fails where its table is not plain any more."""
 
     sql: str
-    many: Many
+    key: Sequence[int]
     types: Sequence[str]  # of the arguments
 
 
@@ -104,104 +103,107 @@ class _Group(NamedTuple):
     parts: Sequence[Arguments]
     form: _Form | None = None  # each part is one statement, and this is how
 
-    async def send(self, link: Link, tables: Sequence[str]) -> None:
+    async def send(self, link: Link) -> None:
         for part in self.parts:
             if self.form is None:
                 await _each(link, self.sql, part)
                 continue
             for some in portions(part, MANY_BYTES):
                 columns = map(_travelling, zip(*some, strict=True), self.form.types)
-                tag = await link.raw.execute(self.form.sql, *columns)
-                if tag == "INSERT 0 0" and not await link.fetchval(Q.are_plain, tables):
-                    raise TableChanged
+                await link.raw.execute(self.form.sql, *columns)
 
 
 class Parcel(NamedTuple):
     """Deferred statements as they are sent."""
 
     groups: Sequence[_Group]
-    tables: Sequence[str]
-    moved: bool  # not in the order in which they were said
+    tables: Sequence[tuple[str, str]] = ()  # where the order is not that in which they were said
 
     @property
     def as_said(self) -> bool:
         """One by one, in the order in which they were said."""
-        return not self.moved and all(group.form is None for group in self.groups)
+        return not self.tables and all(group.form is None for group in self.groups)
 
     async def send(self, link: Link) -> None:
         for group in self.groups:
-            await group.send(link, self.tables)
+            await group.send(link)
+        if self.tables and any(group.form is None for group in self.groups):
+            # These did not ask for themselves. Their tables are locked by now.
+            await link.fetch(Q.surely_plain, *_columns(self.tables))
 
 
 class _Way(NamedTuple):
     """How statements of certain words may travel."""
 
-    apart: bool = False  # none of them sees what another did
-    tables: Sequence[str] = ()
+    tables: Sequence[tuple[str, str]] = ()  # of each, where none sees what another did
     forms: Mapping[str, _Form] = MappingProxyType({})
+    until: float = 0.0
 
     def pack(self, words: _Words, deferred: Iterable[Deferred]) -> Parcel:
-        said = words.items() if self.apart else _neighbours(deferred)
+        said = words.items() if self.tables else _neighbours(deferred)
         groups = [_group(sql, rows, self.forms.get(sql)) for sql, rows in said]
-        return Parcel(groups, self.tables, self.apart and len(groups) > 1)
+        return Parcel(groups, self.tables if len(groups) > 1 else ())
 
 
 class Deferring:
-    """How the deferred statements of a pipeline may travel, as far as we have seen."""
+    """How the deferred statements of a pipeline may travel, as far as we have seen.
+
+    What was seen is forgotten after a while: a column's type may have changed.
+    """
 
     def __init__(self) -> None:
-        self._as_said = False
         self._ways: dict[tuple[str, ...], _Way] = {}
-        self._types: dict[str, Sequence[str]] = {}
+        self._as_said_until = 0.0
 
     async def pack(self, link: Link, deferred: Sequence[Deferred]) -> Parcel:
         """These statements, in an order of our own where nobody could tell."""
-        words = _by_words(deferred)
-        if self._as_said or len(words) > MOST_WORDS:
-            return _Way().pack(words, deferred)
-        known = self._ways.get(tuple(words))
-        parcel = (known or await self._look(link, words)).pack(words, deferred)
-        if known and parcel.moved and any(group.form is None for group in parcel.groups):
-            # These do not ask by themselves whether their tables are still as they were.
-            parcel = (await self._look(link, words)).pack(words, deferred)
-        return parcel
+        words, now = _by_words(deferred), monotonic()
+        way = _Way()
+        if now >= self._as_said_until and len(words) <= MOST_WORDS:
+            way = self._ways.get(tuple(words), way)
+            if way.until <= now:
+                way = await _look(link, words, now + LOOK_AGAIN_SECONDS)
+                if len(self._ways) >= MOST_WORDS:
+                    self._ways.clear()
+                self._ways[tuple(words)] = way
+        return way.pack(words, deferred)
 
     def refused(self, error: BaseException) -> None:
         """What was not sent as it was said was refused, and as it was said it was not."""
-        if isinstance(error, TableChanged):
-            self._ways.clear()
-        else:
-            self._as_said = True
+        self._ways.clear()
+        if driver.sqlstate(error) != NOT_PLAIN:
+            self._as_said_until = monotonic() + LOOK_AGAIN_SECONDS
 
-    async def _look(self, link: Link, words: Iterable[str]) -> _Way:
-        read = {sql: plain(sql) for sql in words}
-        named = {sql: p for sql, p in read.items() if p is not None}
-        names = [p.table for p in named.values()]
-        told = await link.fetch(Q.tables, names) if named else []
-        tables = {sql: t for sql, t in zip(named, told, strict=True) if t["plain"]}
-        apart = len({t["oid"] for t in tables.values()}) == len(read) and all(
-            named[sql].adds or t["kept"] for sql, t in tables.items()
-        )
-        guard = " AND ".join(_is_plain(link, name) for name in names)
-        forms: dict[str, _Form] = {}
-        for sql in tables:
-            many = named[sql].many
-            if many is not None and _KNOWN.issuperset(types := await self._asked(link, sql)):
-                forms[sql] = _Form(many.sql(list(map(_array, types, count(1))), guard), many, types)
-        way = _Way(apart, names, forms)
-        if len(self._ways) >= MOST_WORDS:
-            self._ways.clear()
-        self._ways[tuple(read)] = way
-        return way
 
-    async def _asked(self, link: Link, sql: str) -> Sequence[str]:
-        """The types of a statement's arguments; empty where one is not of Postgres' own."""
-        if sql not in self._types:
-            if len(self._types) >= MOST_WORDS:
-                self._types.clear()
-            told = (await link.raw.prepare(sql)).get_parameters()
-            self._types[sql] = [t.name if t.schema == "pg_catalog" else "" for t in told]
-        return self._types[sql]
+async def _look(link: Link, words: Iterable[str], until: float) -> _Way:
+    """Ask what these statements' tables are like."""
+    read = {sql: plain(sql) for sql in words}
+    known = {sql: p for sql, p in read.items() if p is not None}
+    if len(known) < len(read):  # one of them may do anything
+        return _Way(until=until)
+    names = [(p.table, p.touches) for p in known.values()]
+    told = await link.fetch(Q.tables, *_columns(names))
+    fit = {
+        sql: p.many
+        for (sql, p), table in zip(known.items(), told, strict=True)
+        if table["plain"] and p.columns.issubset(table["columns"])
+    }
+    forms: dict[str, _Form] = {}
+    for sql, many in fit.items():
+        if many is not None:
+            asked = (await link.raw.prepare(sql)).get_parameters()
+            types = [t.name if t.schema == "pg_catalog" else "" for t in asked]
+            if _KNOWN.issuperset(types):
+                arrays = list(map(_array, types, count(1)))
+                where = _surely_plain(link, known[sql])
+                forms[sql] = _Form(many.sql(arrays, where), many.key, types)
+    apart = len(fit) == len({table["oid"] for table in told}) == len(read)
+    return _Way(names if apart else (), forms, until)
+
+
+def _surely_plain(link: Link, p: Plain) -> str:
+    table = p.table.replace("'", "''")
+    return f"{rename('headgate.is_plain', link.schema)}('{table}', '{p.touches}', true)"
 
 
 def _group(sql: str, rows: Arguments, form: _Form | None) -> _Group:
@@ -210,15 +212,10 @@ def _group(sql: str, rows: Arguments, form: _Form | None) -> _Group:
         return _Group(sql, [rows])
     if not _SINGLE.issuperset(map(type, chain.from_iterable(rows))):
         return _Group(sql, [rows])
-    parts = list(_without_repetition(rows, form.many.key))
+    parts = list(_without_repetition(rows, form.key))
     if len(parts) * MANY_ROWS > len(rows):
         return _Group(sql, [rows])
     return _Group(sql, parts, form)
-
-
-def _is_plain(link: Link, table: str) -> str:
-    quoted = table.replace("'", "''")
-    return f"{rename('headgate.is_plain', link.schema)}('{quoted}')"
 
 
 def _by_words(deferred: Iterable[Deferred]) -> _Words:
@@ -253,6 +250,10 @@ def _without_repetition(rows: Arguments, key: Sequence[int]) -> Iterator[Argumen
 
 def _array(kind: str, n: int) -> str:
     return f"(${n}::text)::{kind}[]" if kind in _TEXTS else f"${n}::{kind}[]"
+
+
+def _columns(tables: Sequence[tuple[str, str]]) -> tuple[list[str], list[str]]:
+    return [name for name, _ in tables], [touched for _, touched in tables]
 
 
 def _travelling(column: Sequence[Any], kind: str) -> Sequence[Any] | str:

@@ -5,6 +5,10 @@ other, nobody could tell in which order they came; and inserts of the same words
 into a table as one insert of many rows. Whether a statement is like that is read from its words
 alone: whatever is not known here counts as a statement that looks around. Whether its table is as
 plain as its words, Postgres is asked (`deferred.sql`).
+
+Words are read where quotes are masked, character by character, so that what is inside of them
+cannot look like a word: `VALUES ('a)', "b")` is read as `VALUES (____, ...)`, with characters for
+`_` and `.` that no statement has.
 """
 
 from __future__ import annotations
@@ -14,64 +18,62 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-# What is quoted is looked at no further: a mark stands for each of its characters.
 _QUOTED = re.compile(r"""'(?:[^'\\]|'')*'|"(?:[^"]|"")+\"""")
 _TEXT, _NAMED = "\x01", "\x02"
 _READABLE = re.compile(r"[\w\s$,.():+*/<>=~!@#%^&|?\x01\x02-]*", re.ASCII)
-# Comments; E'…' and U&"…", which are quoted in another way; names and numbers with a dollar.
-_OTHERWISE = re.compile(r"--|/\*|[\w$&][\x01\x02]|\w\$|\$(?!\d+(?!\w))", re.ASCII)
+_OTHERWISE = re.compile(
+    r"""--|/\*  # a comment
+    | [\w$&][\x01\x02]  # E'…' and U&"…" are quoted in another way
+    | \w\$ | \$(?!\d+(?!\w))  # a name with a dollar, or text between two of them
+    | \)\s*\.  # a part of a value
+    """,
+    re.ASCII | re.VERBOSE,
+)
 # Each of these looks somewhere else, or says more than is read here.
 _MORE = re.compile(
     r"\b(?:select|with|table|returning|default|using|values|current\s+of|(?<!distinct\s)from)\b",
     re.IGNORECASE,
 )
-# A parenthesis after another word is a call, and whoever is called may look around.
-_CALL = re.compile(r"([\w\x02]+(?:\s*\.\s*[\w\x02]+)*)\s*\(", re.ASCII)
-_MAY_CALL = frozenset(
-    [
-        "and",
-        "or",
-        "not",
-        "in",
-        "set",
-        "where",
-        "when",
-        "then",
-        "else",
-        "conflict",
-        "coalesce",
-        "greatest",
-        "least",
-        "nullif",
-        "now",
-        "lower",
-        "upper",
-        "abs",
-        "round",
-        "to_timestamp",
-        "gen_random_uuid",
-        "numeric",
-        "decimal",
-        "varchar",
-        "char",
-        "timestamp",
-        "time",
-    ]
+# Casts, calls and operators of somebody's own may run code of theirs, which may look around.
+_TYPES = frozenset(
+    """
+    bigint bool boolean bytea char date decimal double float4 float8 int int2 int4 int8 integer
+    interval json jsonb numeric real smallint text time timestamp timestamptz uuid varchar
+    """.split()  # noqa: SIM905  (a list of them would take a page)
 )
+_CALLS = frozenset(
+    """
+    and or not in set where when then else conflict
+    coalesce greatest least nullif now lower upper abs round to_timestamp gen_random_uuid
+    numeric decimal varchar char timestamp time
+    """.split()  # noqa: SIM905
+)
+_OPERATORS = frozenset("= <> != < <= > >= + - * / % || -> ->>".split())  # noqa: SIM905
+_BEFORE_TEXT = _TYPES | {"and", "or", "not", "like", "ilike", "in", "then", "else", "when", "zone"}
+_WORD = r"[\w\x02]+"
+_CAST = re.compile(rf"::\s*({_WORD}(?:\s*\.\s*{_WORD})?)", re.ASCII)
+_CALL = re.compile(rf"({_WORD}(?:\s*\.\s*{_WORD})*)\s*\(", re.ASCII)
+_OPERATOR = re.compile(r"[-+*/<>=~!@#%^&|?]+")
+_TYPED_TEXT = re.compile(rf"({_WORD})\s+\x01", re.ASCII)
+_ALLOWED = ((_CAST, _TYPES), (_CALL, _CALLS), (_TYPED_TEXT, _BEFORE_TEXT))
+# What follows a dot is a column, or else a function that is called like one.
+_DOTTED = re.compile(rf"\.\s*((?!\d){_WORD})", re.ASCII)
+
 _NAME = r"(?:[a-z_]\w*|\x02+)"
 _TABLE = rf"(?P<table>{_NAME}(?:\.{_NAME})?)(?:\s+as\s+{_NAME})?"
 _BEGINS = [
-    (adds, re.compile(rf"\s*{begin}", re.ASCII | re.IGNORECASE))
-    for adds, begin in (
+    (touches, re.compile(rf"\s*{begin}", re.ASCII | re.IGNORECASE))
+    for touches, begin in (
         (
-            True,
+            "",
             rf"insert\s+into\s+{_TABLE}\s*(?:\((?P<columns>[^()]*)\)\s*)?\b(?P<values>values)\s*\(",
         ),
-        (False, rf"update\s+{_TABLE}\s+set\b"),
-        (False, rf"delete\s+from\s+{_TABLE}\s*(?:\bwhere\b|$)"),
+        ("upd", rf"update\s+{_TABLE}\s+set\b"),
+        ("del", rf"delete\s+from\s+{_TABLE}\s*(?:\bwhere\b|$)"),
     )
 ]
-# What may follow the values. Of an update, all that follows is kept as it is.
+_UPDATES = re.compile(r"\bdo\s+update\b", re.IGNORECASE)
+# All that may follow the values. Of an update, what it does is kept as it is.
 _ENDS = re.compile(
     r"\s*(?:on\s+conflict\s*(?:\((?P<key>[^()]*)\)\s*)?"
     r"do\s+(?:nothing|(?P<update>update\s+set\b[^$]*)))?\s*",
@@ -107,7 +109,8 @@ class Plain:
     """A statement of one table."""
 
     table: str  # as it was written
-    adds: bool  # an INSERT: no row goes or leaves its key
+    touches: str  # what it may do to keys that are there: `upd`, `del` or nothing
+    columns: frozenset[str]  # what must be columns for it to be plain
     many: Many | None = None
 
 
@@ -117,15 +120,24 @@ def plain(sql: str) -> Plain | None:
     masked = _QUOTED.sub(lambda q: (_TEXT if q[0][0] == "'" else _NAMED) * len(q[0]), sql)
     if _READABLE.fullmatch(masked) is None or _OTHERWISE.search(masked) is not None:
         return None
-    begins = ((adds, begin.match(masked)) for adds, begin in _BEGINS)
-    adds, head = next(((adds, head) for adds, head in begins if head), (False, None))
+    begins = ((touches, begin.match(masked)) for touches, begin in _BEGINS)
+    touches, head = next(((touches, head) for touches, head in begins if head), ("", None))
     if head is None:
         return None
-    calls = (call[1].lower() for call in _CALL.finditer(masked, head.end()))
-    if _MORE.search(masked, head.end()) or not all(map(_MAY_CALL.__contains__, calls)):
+    start = head.end()
+    said = [
+        (word[1].lower(), allowed)
+        for pattern, allowed in _ALLOWED
+        for word in pattern.finditer(masked, start)
+    ]
+    said += ((operator[0], _OPERATORS) for operator in _OPERATOR.finditer(masked, start))
+    if _MORE.search(masked, start) or not all(word in allowed for word, allowed in said):
         return None
-    table = sql[slice(*head.span("table"))]
-    return Plain(table, adds, _many(sql, masked, head) if adds else None)
+    if _UPDATES.search(masked, start):
+        touches = "upd"
+    columns = (_as_read(sql[slice(*dotted.span(1))]) for dotted in _DOTTED.finditer(masked, start))
+    many = _many(sql, masked, head) if "values" in head.groupdict() else None
+    return Plain(sql[slice(*head.span("table"))], touches, frozenset(columns), many)
 
 
 def _many(sql: str, masked: str, head: re.Match[str]) -> Many | None:
@@ -134,7 +146,7 @@ def _many(sql: str, masked: str, head: re.Match[str]) -> Many | None:
         return None
     start, end = values[0].start, values[-1].stop
     arguments = [int(n) for n in _ARGUMENT.findall(masked, start, end)]
-    ends = _ENDS.fullmatch(masked, end + 1)
+    ends = _ENDS.fullmatch(masked, end + 1)  # past the parenthesis
     if ends is None or not arguments:
         return None
     key: list[int] = []
@@ -180,14 +192,17 @@ def _values(masked: str, at: int) -> list[range] | None:
 
 def _names(sql: str, masked: str, span: tuple[int, int]) -> list[str]:
     """Names in a list, as Postgres reads them."""
-    parts = (sql[p.start() : p.end()].strip() for p in _PART.finditer(masked, *span))
-    return [part[1:-1] if part.startswith('"') else part.lower() for part in parts]
+    return [_as_read(sql[p.start() : p.end()].strip()) for p in _PART.finditer(masked, *span)]
+
+
+def _as_read(name: str) -> str:
+    return name[1:-1].replace('""', '"') if name.startswith('"') else name.lower()
 
 
 def _with_columns(sql: str, masked: str, start: int, end: int) -> str:
     """Values whose arguments are columns."""
     parts: list[str] = []
     for argument in _ARGUMENT.finditer(masked, start, end):
-        parts += sql[start : argument.start()], f"headgate_many.a{argument[1]}"
+        parts += sql[start : argument.start()], f"headgate_many.a{int(argument[1])}"
         start = argument.end()
     return "".join([*parts, sql[start:end]])

