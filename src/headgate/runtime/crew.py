@@ -1,7 +1,7 @@
 """The crew: threads that run handlers, entry after entry, and hand back what is ready.
 
-Waking the event loop costs more than a small handler does, so results are left on a pile and the
-loop is woken once for whatever lies there.
+Waking the event loop costs more than a small handler does, so results are put down where they are
+and the loop is woken once for whatever lies there.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
 
@@ -22,7 +21,11 @@ Prepare = Callable[[Attempt], None]
 
 
 class Crew:
-    """Runs attempts in threads. `ready` is set, and then `told` is called, when there is more."""
+    """Runs attempts in threads.
+
+    Each that is handled is `put` down by its thread; after some of them, `told` is called on the
+    loop.
+    """
 
     def __init__(
         self,
@@ -30,9 +33,10 @@ class Crew:
         marker: Marker,
         first_slot: int,
         prepare: Prepare,
-        told: Callable[[], None] = lambda: None,
+        put: Callable[[Attempt], None],
+        told: Callable[[], None],
     ) -> None:
-        self.ready = asyncio.Event()
+        self._put = put
         self._noticed = told
         self.seconds_per_entry = 0.0
         self.metered = False  # what each handler takes of the processor is asked for
@@ -40,7 +44,6 @@ class Crew:
         self._prepare = prepare
         self._marker = marker
         self._todo: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._done: deque[Attempt] = deque()
         self._told = False
         self._threads = [
             threading.Thread(
@@ -59,20 +62,6 @@ class Crew:
     def submit(self, attempts: list[Attempt]) -> None:
         for attempt in attempts:
             self._todo.put(attempt)
-
-    @property
-    def waiting(self) -> int:
-        """So many results lie on the pile."""
-        return len(self._done)
-
-    def take(self, most: int) -> list[Attempt]:
-        """What is ready, oldest first."""
-        taken: list[Attempt] = []
-        while self._done and len(taken) < most:
-            taken.append(self._done.popleft())
-        if not self._done:
-            self.ready.clear()
-        return taken
 
     def unstarted(self) -> list[Attempt]:
         """Take back what no thread has begun."""
@@ -106,12 +95,11 @@ class Crew:
                 attempt.cpu_seconds = time.thread_time() - busy
             self._marker.end(slot)
             self.learn(time.perf_counter() - began)
-            self._done.append(attempt)
+            self._put(attempt)
             if not self._told:
                 self._told = True
                 self._loop.call_soon_threadsafe(self._tell)
 
     def _tell(self) -> None:
         self._told = False
-        self.ready.set()
         self._noticed()

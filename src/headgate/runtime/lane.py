@@ -29,6 +29,7 @@ from . import batch_spans
 from .crew import Crew
 from .marker import Marker
 from .meter import Meter
+from .pile import Pile
 from .tuning import Tuning
 
 HELD_SECONDS = 0.5
@@ -122,27 +123,26 @@ class Lane:
         self._here = first_slot + tuning.concurrency
         self._tasks: set[asyncio.Task[None]] = set()
         self._near: deque[gate.Claim] = deque()  # for the loop's own thread
-        self._taken = asyncio.Event()  # a committer took what was prepared
         self._here_task: asyncio.Task[None] | None = None
-        self._prepared: deque[Attempt] = deque()
         self._awaited: dict[int, asyncio.Future[bool]] = {}  # by entry: who waits for its end
         self._closing = False
+        applies = bool(path.declared.applies)
+        shares = applies and path.declared.independent
+        self._at_once = 1 if applies else COMMITTERS  # batches that may be settled
+        committers = INDEPENDENT_COMMITTERS if shares else self._at_once
+        self._pile = Pile(tuning.batch_max, committers if shares else None)
         self.crew = Crew(
             0 if self._is_async else tuning.concurrency,
             marker,
             first_slot,
             path.prepare,
-            self._look_at_pile,
+            self._pile.put,
+            self._pile.look,
         )
         self.crew.metered = meter is not None
-        self._settling = 0  # batches
-        self._more = asyncio.Event()  # a batch is full, or one has ended
-        applies = bool(path.declared.applies)
-        self._shares = applies and path.declared.independent  # its committers share one batch
-        self._at_once = 1 if applies else COMMITTERS  # batches that may be settled
         self._committers = [
             asyncio.create_task(self._commit(_InCommit(marker, self._here + 1 + n * CHUNK)))
-            for n in range(INDEPENDENT_COMMITTERS if self._shares else self._at_once)
+            for n in range(committers)
         ]
 
     @property
@@ -230,10 +230,9 @@ class Lane:
         size = TRY_SLICE if self.crew.seconds_per_entry > QUICK_SECONDS else QUICK_SLICE
         doing.enter(self._doing)
         while self._near:
-            if len(self._prepared) >= self._tuning.batch_max:
+            if self._pile.is_full:
                 # Later, while Postgres settles what is ready: then there is nothing else to do.
-                self._taken.clear()
-                await self._taken.wait()
+                await self._pile.emptier()
                 continue
             part = [self._near.popleft() for _ in range(min(size, len(self._near)))]
             began, busy, waits = time.perf_counter(), time.thread_time(), _waits()
@@ -242,7 +241,7 @@ class Lane:
             self._marker.end(self._here)
             pace = (time.perf_counter() - began) / len(part)
             busy = (time.thread_time() - busy) / len(part)
-            self._hand_over(done)
+            self._pile.add(done)
             self.crew.learn(pace, weight=0.5)
             size = ONE_BY_ONE_SLICE if self.path.settler.asks else QUICK_SLICE
             # A handler that waits is better off in a thread. One that was only made to wait, for a
@@ -287,7 +286,7 @@ class Lane:
         self._near.clear()
         for attempt in back:
             attempt.verdict = Release("draining")
-        self._hand_over(back)
+        self._pile.add(back)
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while self.in_flight and loop.time() < until:
@@ -323,54 +322,22 @@ class Lane:
                 self.crew.learn(loop.time() - began)
                 self._marker.end(slot)
                 self._free_slots.append(slot)
-        self._hand_over([attempt])
-
-    def _hand_over(self, attempts: list[Attempt]) -> None:
-        if attempts:
-            self._prepared += attempts
-            self.crew.ready.set()
-            self._look_at_pile()
-
-    def _look_at_pile(self) -> None:
-        if self._ready >= self._tuning.batch_max:
-            self._more.set()
+        self._pile.add([attempt])
 
     async def _commit(self, at_work: _InCommit) -> None:
-        """Gather what is ready and settle it. A lone entry does not wait for company."""
-        most = self._tuning.batch_max
-        if self._shares:
-            most = max(1, most // len(self._committers))  # so that all have some
+        """Settle what is on the pile, batch after batch."""
         doing.enter(doing.Doing())
         while True:
-            await self.crew.ready.wait()
-            if self._settling and not self._shares and self._ready < most:
-                # Company is on its way: small batches beside another one are only more of them.
-                self._more.clear()
-                await self._more.wait()
-                continue
-            batch = self.crew.take(most)
-            while self._prepared and len(batch) < most:
-                batch.append(self._prepared.popleft())
-            self._taken.set()
-            if self._prepared:
-                self.crew.ready.set()
-            if batch:
-                if self.path.declared.applies:
-                    for attempt in batch:
-                        attempt.run.at_work = at_work
-                self._settling += 1
-                await self._settle(batch)
-                self._settling -= 1
-                self._more.set()
-                self.holding.difference_update(a.claim.id for a in batch)
-                if self._awaited:
-                    self._tell(batch)
-                self._settled()
-
-    @property
-    def _ready(self) -> int:
-        """So many attempts wait for a committer."""
-        return len(self._prepared) + self.crew.waiting
+            batch = await self._pile.take()
+            if self.path.declared.applies:
+                for attempt in batch:
+                    attempt.run.at_work = at_work
+            await self._settle(batch)
+            self._pile.settled()
+            self.holding.difference_update(a.claim.id for a in batch)
+            if self._awaited:
+                self._tell(batch)
+            self._settled()
 
     def _tell(self, batch: Iterable[Attempt]) -> None:
         for attempt in batch:

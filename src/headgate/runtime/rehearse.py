@@ -252,9 +252,10 @@ async def _prepare(path: Path, attempt: Attempt, tuning: Tuning) -> None:
         await path.prepare_async(attempt, deadline)
         return
     # In a thread that does not keep an interrupted process alive.
-    crew = Crew(1, Marker.alone(1), 0, path.prepare)
+    handled = asyncio.Event()
+    crew = Crew(1, Marker.alone(1), 0, path.prepare, lambda _: None, handled.set)
     crew.submit([attempt])
-    await crew.ready.wait()
+    await handled.wait()
     crew.close()
 
 
