@@ -290,3 +290,83 @@ async def test_behind_a_pooler_they_travel_as_they_were_said(world: World) -> No
     await world.run(p)
     assert await world.val("SELECT count(*) FROM reading") == MANY - 1
     assert len(await world.quarantined()) == 1
+
+
+async def test_who_waits_for_the_status_gets_its_own(world: World) -> None:
+    """What many execute in the same words is one insert, too, where each of them surely counts."""
+    p = world.pipeline()
+    await world.db.execute(TABLES)
+    await world.db.execute("INSERT INTO sensor SELECT 's' || n, 7 FROM generate_series(1, 60, 2) n")
+    said: dict[str, list[str]] = {}
+
+    @p.apply(independent=True)
+    async def note(tx: hg.Transaction, obj: hg.Object) -> None:
+        n = obj.json()["n"]
+        assert obj.uri not in said, "nothing was undone"
+        said[obj.uri] = [
+            await tx.execute(READING, f"s{n}", n),
+            await tx.execute(SENSOR + " WHERE sensor.readings < 0", f"s{n}"),
+            await tx.execute(SENSOR, f"all{n // 2}"),
+        ]
+
+    await deliver(world, p)
+    await at_once(world, await world.path(p))
+    assert said == {
+        f"test://o{n}": ["INSERT 0 1", f"INSERT 0 {1 - n % 2}", "INSERT 0 1"] for n in range(MANY)
+    }
+    statements = "SELECT count(*) FROM reading GROUP BY xmin::text, cmin::text ORDER BY 1"
+    assert await world.rows(statements) == [(MANY - 32,), (32,)]
+    several = "SELECT readings FROM sensor WHERE name LIKE 'all%'"
+    assert await world.rows(several) == [(2,)] * (MANY // 2)
+
+
+async def test_equal_keys_of_who_waits_are_nobodys_fault(world: World) -> None:
+    """Only Postgres finds them equal. Handlers still run at the same time afterwards."""
+    p = world.pipeline()
+    await world.db.execute("CREATE TABLE near (place numeric(9, 1) PRIMARY KEY, n int)")
+
+    @p.apply
+    async def count(tx: hg.Transaction, obj: hg.Object) -> None:
+        await tx.execute(
+            "INSERT INTO near (place, n) VALUES ($1, 1)"
+            " ON CONFLICT (place) DO UPDATE SET n = near.n + 1",
+            1 + int(obj.text()) / 1000,
+        )
+
+    path = await world.path(p)
+    await world.receive(p, *(change(f"{k}", f"{k}") for k in range(MANY)))
+    await at_once(world, path)
+    assert await world.rows("SELECT n FROM near ORDER BY place") == [(50,), (10,)]
+    assert await world.outcomes() == {"finalized": MANY}
+    assert path.settler._habit.may_share
+
+
+async def test_a_trigger_between_two_tries_sees_every_entry_by_itself(world: World) -> None:
+    """What was asked before a rollback is asked again: the lock is gone, too."""
+    p = world.pipeline()
+    await world.db.execute(TABLES)
+    await world.db.execute("""
+        CREATE TABLE seen (n int);
+        CREATE FUNCTION look() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+            INSERT INTO seen SELECT count(*) FROM reading; RETURN NULL; END $$
+    """)
+    trigger = "CREATE TRIGGER look AFTER INSERT ON reading EXECUTE FUNCTION look()"
+    calls = 0
+
+    @p.apply
+    async def note(tx: hg.Transaction, obj: hg.Object) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 32 + 1:  # the first ones were undone
+            await world.db.execute(trigger)
+        n = obj.json()["n"]
+        await tx.execute(READING, f"s{n}", n)
+        if n == 31:
+            raise hg.Permanent("not this one")
+
+    said = [{"n": n} for n in range(32)]
+    await world.receive(p, *(change(f"o{one['n']}", json.dumps(one)) for one in said))
+    await at_once(world, await world.path(p))
+    assert calls > 32
+    assert len(await world.quarantined()) == 1
+    assert await world.rows("SELECT n FROM seen ORDER BY n") == [(n + 1,) for n in range(31)]

@@ -26,7 +26,7 @@ from headgate.pg.link import is_away
 from .attempt import Attempt
 from .deferred import Deferred, Deferring, send
 from .run import RunNow, in_thread, mishap
-from .together import Habit, InDoubt, Line, SharedTx
+from .together import Habit, InDoubt, Line, ManyRefused, SharedTx
 from .transaction import DRIVERS, REFUSED, BlockingTx, Statements, Tx
 
 CHUNK = 32
@@ -92,6 +92,7 @@ class _Chunks:
         self._statements: Statements | None = None if pooler else {}
         self._habit = None if pooler or not all(map(_is_async, steps)) else habit
         self._deferring = None if pooler else deferring
+        self._sure: set[str] = set()  # statements whose tables are locked, and were asked for
         self._in_order = False  # what is deferred is sent as it was said
 
     async def run(self, attempts: list[Attempt]) -> None:
@@ -122,7 +123,11 @@ class _Chunks:
             fewer = len(attempts) // FEWER if habit.may_share else len(attempts)
             failed = len(self.failed)
             await self._again(*_parts(attempts, max(1, fewer)))
-            if len(self.failed) == failed:  # nobody's fault but ours: alone, each of them can
+            if len(self.failed) > failed:
+                pass
+            elif isinstance(doubt, ManyRefused) and self._deferring is not None:
+                self._deferring.refused(doubt.__cause__ or doubt)
+            else:  # nobody's fault but ours: alone, each of them can
                 habit.may_share = False
         return len(attempts)
 
@@ -149,7 +154,8 @@ class _Chunks:
     async def _side_by_side(self, attempts: list[Attempt], habit: Habit) -> list[Ended]:
         """Run these at the same time."""
         assert self._statements is not None
-        line = Line(self._link.raw, self._statements, habit)
+        assert self._deferring is not None
+        line = Line(self._link, self._statements, habit, self._deferring, self._sure)
         txs = [SharedTx(line, n, self._statements, a.run) for n, a in enumerate(attempts)]
         unlimited = asyncio.timeout(None)  # the line looks at the time, for all of them
 
@@ -218,6 +224,7 @@ class _Chunks:
     async def _again(self, *parts: list[Attempt]) -> None:
         """Undo this chunk, and run these entries of it again."""
         await self._link.execute("ROLLBACK TO headgate_chunk")
+        self._sure.clear()  # the locks went, too
         self._behind = None  # there it stands again, as new
         for part in parts:
             await self.run(part)

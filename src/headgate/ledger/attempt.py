@@ -155,9 +155,9 @@ class Attempt:
     ) -> None:
         """Rows for a table, as a chunk of JSON. `spill` makes the list for more than one chunk."""
         assert self.counts is not None, "what is counted begins with none"
-        self.rows = self.rows or {}
-        chunks = self.rows.get(table)
-        if chunks is None:
+        if self.rows is None:
+            self.rows = {table: [chunk]}
+        elif (chunks := self.rows.get(table)) is None:
             self.rows[table] = [chunk]
         else:
             self.sizes = self.sizes or {}

@@ -28,7 +28,7 @@ from headgate.pg import Link, driver, queries
 from headgate.pg.link import rename
 
 from .arrays import literal
-from .plain import Plain, plain
+from .plain import Many, Plain, plain
 
 Q = queries.load(__file__)
 
@@ -92,8 +92,12 @@ class _Form(NamedTuple):
     """An INSERT of one row as one of many, which fails where its table is not plain any more."""
 
     sql: str
-    key: Sequence[int]
+    sure: str  # the same, where it was asked before in this transaction
+    many: Many
     types: Sequence[str]  # of the arguments
+
+    def travelling(self, rows: Arguments) -> Iterator[Sequence[Any] | str]:
+        return map(_travelling, zip(*rows, strict=True), self.types)
 
 
 class _Group(NamedTuple):
@@ -109,8 +113,7 @@ class _Group(NamedTuple):
                 await _each(link, self.sql, part)
                 continue
             for some in portions(part, MANY_BYTES):
-                columns = map(_travelling, zip(*some, strict=True), self.form.types)
-                await link.raw.execute(self.form.sql, *columns)
+                await link.raw.execute(self.form.sql, *self.form.travelling(some))
 
 
 class Parcel(NamedTuple):
@@ -157,16 +160,36 @@ class Deferring:
 
     async def pack(self, link: Link, deferred: Sequence[Deferred]) -> Parcel:
         """These statements, in an order of our own where nobody could tell."""
-        words, now = _by_words(deferred), monotonic()
-        way = _Way()
-        if now >= self._as_said_until and len(words) <= MOST_WORDS:
-            way = self._ways.get(tuple(words), way)
-            if way.until <= now:
-                way = await _look(link, words, now + LOOK_AGAIN_SECONDS)
-                if len(self._ways) >= MOST_WORDS:
-                    self._ways.clear()
-                self._ways[tuple(words)] = way
+        words = _by_words(deferred)
+        way = await self._way(link, tuple(words)) if len(words) <= MOST_WORDS else _Way()
         return way.pack(words, deferred)
+
+    async def at_once(self, link: Link, sql: str, rows: Arguments, sure: set[str]) -> bool:
+        """Run a statement for all of these rows at once, if each of them surely counts as one.
+
+        Tables in `sure` were asked for in this transaction, and are locked since.
+        """
+        form = (await self._way(link, (sql,))).forms.get(sql)
+        if form is None or not form.many.each:
+            return False
+        group = _group(sql, rows, form)
+        if group.form is None or len(group.parts) > 1:
+            return False
+        await link.raw.execute(form.sure if sql in sure else form.sql, *form.travelling(rows))
+        sure.add(sql)
+        return True
+
+    async def _way(self, link: Link, words: tuple[str, ...]) -> _Way:
+        now = monotonic()
+        if now < self._as_said_until:
+            return _Way()
+        way = self._ways.get(words)
+        if way is None or way.until <= now:
+            way = await _look(link, words, now + LOOK_AGAIN_SECONDS)
+            if len(self._ways) >= MOST_WORDS:
+                self._ways.clear()
+            self._ways[words] = way
+        return way
 
     def refused(self, error: BaseException) -> None:
         """What was not sent as it was said was refused, and as it was said it was not."""
@@ -195,8 +218,8 @@ async def _look(link: Link, words: Iterable[str], until: float) -> _Way:
             types = [t.name if t.schema == "pg_catalog" else "" for t in asked]
             if _KNOWN.issuperset(types):
                 arrays = list(map(_array, types, count(1)))
-                where = _surely_plain(link, known[sql])
-                forms[sql] = _Form(many.sql(arrays, where), many.key, types)
+                asks = many.sql(arrays, _surely_plain(link, known[sql]))
+                forms[sql] = _Form(asks, many.sql(arrays, "true"), many, types)
     apart = len(fit) == len({table["oid"] for table in told}) == len(read)
     return _Way(names if apart else (), forms, until)
 
@@ -212,7 +235,7 @@ def _group(sql: str, rows: Arguments, form: _Form | None) -> _Group:
         return _Group(sql, [rows])
     if not _SINGLE.issuperset(map(type, chain.from_iterable(rows))):
         return _Group(sql, [rows])
-    parts = list(_without_repetition(rows, form.key))
+    parts = list(_without_repetition(rows, form.many.key))
     if len(parts) * MANY_ROWS > len(rows):
         return _Group(sql, [rows])
     return _Group(sql, parts, form)

@@ -79,6 +79,7 @@ _ENDS = re.compile(
     r"do\s+(?:nothing|(?P<update>update\s+set\b[^$]*)))?\s*",
     re.ASCII | re.IGNORECASE,
 )
+_LEAVES_OUT = re.compile(r"\b(?:nothing|where)\b", re.IGNORECASE)
 _PART = re.compile(r"[^,]+")
 _ARGUMENT = re.compile(r"\$(\d+)")
 _ONLY_AN_ARGUMENT = re.compile(r"\s*\$(\d+)\s*(?:::\s*\w+\s*)?", re.ASCII)
@@ -93,6 +94,7 @@ class Many:
     tail: str
     arguments: int
     key: tuple[int, ...]  # arguments that no two rows of one statement may have in common
+    each: bool  # no row is left out: if it is not refused, each of them counts
 
     def sql(self, columns: Sequence[str], where: str) -> str:
         """The statement. `columns` are arrays, as SQL."""
@@ -167,6 +169,7 @@ def _many(sql: str, masked: str, head: re.Match[str]) -> Many | None:
         tail=sql[end + 1 :].strip(),
         arguments=max(arguments),
         key=tuple(key),
+        each=_LEAVES_OUT.search(masked, end) is None,
     )
 
 

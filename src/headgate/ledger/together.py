@@ -1,7 +1,8 @@
 """Handlers of several entries at the same time, on one connection, as long as they only write.
 
 What several of them ask for in the same words travels as one: a round trip for all of them instead
-of one for each. Each gets an answer of its own, and an entry's statements stay in their order.
+of one for each, and one insert of many rows where it can be (`deferred.py`). Each gets an answer of
+its own, and an entry's statements stay in their order.
 
 Entries that are not independent write in their own order too: Postgres gets what it would get if
 they had taken turns. So an entry's statement goes with those of its neighbours, but not before
@@ -27,9 +28,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from headgate.pg import Connection
+from headgate.pg import Link
 
-from .deferred import portions
+from .deferred import Deferring, portions
 from .run import RunNow, mishap
 from .transaction import OVER, REFUSED, Statements, Tx, check
 
@@ -45,6 +46,10 @@ _OF_ITS_OWN = re.compile(r"\breturning\b|;|\b(?:curr|last)val\b|_advisory_", re.
 
 class InDoubt(Exception):
     """Something went wrong, or nobody ended for too long, while several were at it."""
+
+
+class ManyRefused(InDoubt):
+    """What was refused was one statement for many."""
 
 
 class Habit:
@@ -101,10 +106,15 @@ class SharedTx(Tx):
 class Line:
     """Where handlers queue for a connection."""
 
-    def __init__(self, connection: Connection, statements: Statements, habit: Habit) -> None:
-        self.connection = connection
+    def __init__(
+        self, link: Link, statements: Statements, habit: Habit, deferring: Deferring, sure: set[str]
+    ) -> None:
+        self.connection = link.raw
+        self._link = link
         self._statements = statements
         self._habit = habit
+        self._deferring = deferring
+        self._sure = sure
         self._waiting: list[_Asked] = []
         self._silent: dict[int, None] = {}  # who neither asked nor ended, the first first
         self._last = -1  # the last of them whose statement was sent
@@ -210,6 +220,11 @@ class Line:
         return due
 
     async def _together(self, sql: str, args: list[Sequence[Any]]) -> list[str]:
+        try:
+            if await self._deferring.at_once(self._link, sql, args, self._sure):
+                return ["INSERT 0 1"] * len(args)
+        except REFUSED as error:
+            raise ManyRefused from error
         counted = counting(sql)
         assert counted is not None, "others are not in line"
         text, status = counted

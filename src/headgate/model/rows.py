@@ -127,6 +127,7 @@ class Encoder:
         self._integers = self._typed("bigint")
         self._floats = self._typed("double precision")
         self._documents = self._typed("jsonb")
+        self._has_limits = bool(self._integers or self._floats or self._documents)
 
     def _typed(self, kind: str) -> tuple[str, ...]:
         return tuple(c.name for c in self.table.columns if c.type == kind)
@@ -167,7 +168,10 @@ class Encoder:
             raise SchemaError(_explain(self.table, error, seen)) from None
         except PydanticSerializationError as error:
             raise SchemaError(f"{self.table.label}: rows {seen + 1}…: {error}") from None
-        self._fit(plain, seen)
+        if self._has_limits:
+            self._fit(plain, seen)
+        if not extras:
+            return len(plain), self._dump(plain, seen), _NONE
         added = _NONE
         for n, extra in extras.items():
             plain[n] |= extra
