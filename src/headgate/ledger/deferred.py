@@ -41,6 +41,7 @@ MANY_BYTES = 1 << 20
 MANY_ROWS = 8
 # Who says more different things has put values into the text, and it is looked at no further.
 MOST_WORDS = 16
+MOST_WAYS = 256
 LOOK_AGAIN_SECONDS = 60.0
 NOT_PLAIN = "HG004"  # is_plain in deferred.sql
 # Types of arguments that may travel as arrays: an array of them holds nothing but single values.
@@ -167,13 +168,13 @@ class Deferring:
     async def at_once(self, link: Link, sql: str, rows: Arguments, sure: set[str]) -> bool:
         """Run a statement for all of these rows at once, if each of them surely counts as one.
 
-        Tables in `sure` were asked for in this transaction, and are locked since.
+        The tables of those in `sure` were asked for in this transaction, and are locked since.
         """
         form = (await self._way(link, (sql,))).forms.get(sql)
         if form is None or not form.many.each:
             return False
         group = _group(sql, rows, form)
-        if group.form is None or len(group.parts) > 1:
+        if group.form is None or len(group.parts) > 1 or len(list(portions(rows, MANY_BYTES))) > 1:
             return False
         await link.raw.execute(form.sure if sql in sure else form.sql, *form.travelling(rows))
         sure.add(sql)
@@ -186,7 +187,7 @@ class Deferring:
         way = self._ways.get(words)
         if way is None or way.until <= now:
             way = await _look(link, words, now + LOOK_AGAIN_SECONDS)
-            if len(self._ways) >= MOST_WORDS:
+            if len(self._ways) >= MOST_WAYS:
                 self._ways.clear()
             self._ways[words] = way
         return way

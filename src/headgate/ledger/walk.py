@@ -58,7 +58,7 @@ def _call(step: Step, attempt: Attempt) -> Any:
     run = attempt.run
     if run.is_async != step.is_async:
         run.is_async = step.is_async
-    return step.function(attempt.object, run) if step.takes > 1 else step.function(attempt.object)
+    return step.function(*(attempt.object, run)[: step.takes])
 
 
 def _advance(way: Way, error: Exception | None = None) -> tuple[Asked | None, Verdict]:
