@@ -17,6 +17,8 @@ import headgate as hg
 from headgate.errors import UsageError
 from headgate.ledger import budget, inbox
 from headgate.model.signal import listen
+from headgate.runtime.prove.acting import _release
+from headgate.runtime.prove.failing import REASON
 from headgate.runtime.sweep import Sweeper
 from headgate.runtime.tuning import Tuning
 
@@ -92,6 +94,22 @@ async def test_a_redrive_waits_for_the_budget_or_for_a_reason(world: World):
         "SELECT actor, because FROM headgate.action WHERE verb LIKE 'override%'"
     )
     await world.run(p)
+
+
+async def test_prove_goes_on_where_all_of_many_samples_failed(world: World):
+    """What it made fail spends the budget, and is released all the same."""
+    p = world.pipeline()
+
+    @p.transform
+    def fail(obj: hg.Object) -> dict[str, bytes]:
+        raise hg.Permanent("on purpose", reason=REASON)
+
+    await world.receive(p, *[change(f"{n}") for n in range(25)])
+    await world.run(p)
+    assert await budget.weigh(world.db, 0.05, 600)
+    assert len(await world.quarantined()) == 25
+    await _release(world.db)
+    assert await world.quarantined() == []
 
 
 async def test_what_is_not_spent_cannot_be_overridden(world: World):
